@@ -156,6 +156,7 @@ fn make_private() -> Result<(), Failure> {
         prepare: 0,
         backed: false,
         dax: false,
+        uuid: None,
     };
     loop {
         match vshmem_session::create(&request) {

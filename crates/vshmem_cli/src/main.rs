@@ -14,6 +14,7 @@ mod show;
 mod size;
 mod table;
 mod usage;
+mod uuid;
 mod verb;
 mod visit;
 

@@ -160,9 +160,9 @@ fn a_dry_run_prints_the_steps_and_changes_nothing() {
     let host = Host::new();
     let plan = host.plan(&Name::new("dry"), &["--pool", "8M"]);
     let before = host.files();
-    let words =
-        ["apply", "--plan", &plan, "--to", "qemu", "--dry-run", "--", "-kernel", "x{guest}"];
-    let output = host.run(&words, 0);
+    let words = ["apply", "--plan", &plan, "--to", "qemu", "--dry-run", "--"];
+    let output =
+        host.run(&[&words[..], &["-kernel", "x{guest}", "-append", "quiet x=$1"]].concat(), 0);
     let text = String::from_utf8(output.stdout).unwrap();
     for part in [
         "echo 0 >/proc/sys/kernel/numa_balancing",
@@ -170,10 +170,123 @@ fn a_dry_run_prints_the_steps_and_changes_nothing() {
         "--numa 0",
         "taskset -c 0 qemu-system-x86_64 -name",
         "-dry-1",
+        "-append 'quiet x=$1'",
         "cont",
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
+    assert!(complaint(&host.run(&["check"], 0)).contains("no plan is"));
+    assert_eq!(host.files(), before);
+    assert!(!host.root().join("run/vshmem").exists());
+}
+
+#[test]
+fn a_pool_on_two_nodes_has_its_pages_on_each_in_turn_as_planned() {
+    let host = Host::new();
+    host.write("sys/devices/system/node/online", "0-1\n");
+    let file = host.plan(&Name::new("turn"), &["--pool", "8M"]);
+    let text = fs::read_to_string(&file).unwrap();
+    let mut plan: Value = serde_json::from_str(&text).unwrap();
+    plan["pools"][0]["nodes"] = "0-1".into();
+    fs::write(&file, plan.to_string()).unwrap();
+    let output = host.run(&["apply", "--plan", &file, "--to", "host", "--dry-run"], 0);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("--size 8M --numa interleave:0-1"), "{text}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_to_undoes_nothing_and_stops_no_undo() {
+    let host = Host::new();
+    let plan = host.plan(&Name::new("full"), &[]);
+    let before = host.files();
+    let full = |words: &[&str]| {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let root = host.root();
+        let mut command = vshmem();
+        command.args(["plan", words[0], "--root"]).arg(root).args(&words[1..]).stdout(full);
+        command.output().unwrap();
+    };
+    full(&["apply", "--plan", &plan, "--to", "host"]);
+    assert_eq!(host.files()[&host.root().join(HOST[0].0)], "0");
+    full(&["undo"]);
+    assert_eq!(host.files(), before);
+}
+
+/// Does what virsh does with files `UUID.xml` in its directory, and writes down how it was called.
+const VIRSH: &str = r#"#!/bin/sh
+cd "$(dirname "$0")/domains" || exit 1
+shift 3
+echo "$*" >>../calls
+case "$*" in
+'list --all --uuid') ls | sed 's/.xml$//' ;;
+'list --all --name') cat ./*.xml 2>/dev/null | sed -n 's/.*<name>\(.*\)<.name>.*/\1/p' ;;
+'list --uuid') ;;
+define*) cp "$2" "$(sed -n 's/.*<uuid>\(.*\)<.uuid>.*/\1/p' "$2").xml" ;;
+'undefine --keep-nvram '*) rm "$3.xml" ;;
+start*) ;;
+*) exit 1 ;;
+esac
+"#;
+
+#[test]
+fn a_domain_of_somebody_else_is_neither_touched_nor_its_uuid_taken() {
+    const OTHERS: &str = "6695eb01-f6a4-8304-79aa-97f2502e193f";
+    let host = Host::new();
+    let name = Name::new("virsh");
+    let plan = host.plan(&name, &[]);
+    let bin = host.directory.path().join("bin");
+    let (domains, calls) = (bin.join("domains"), bin.join("calls"));
+    fs::create_dir_all(&domains).unwrap();
+    fs::write(bin.join("virsh"), VIRSH).unwrap();
+    fs::set_permissions(bin.join("virsh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let other = domains.join(format!("{OTHERS}.xml"));
+    fs::write(&other, "<name>other</name>").unwrap();
+    let files = host.directory.path().join("files").display().to_string();
+    let run = |words: &[&str]| {
+        let mut command = vshmem();
+        command.args(["plan", words[0], "--root"]).arg(host.root()).args(&words[1..]);
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        command.env("PATH", path).output().unwrap()
+    };
+    let apply = || run(&["apply", "--plan", &plan, "--to", "libvirt", "--domains", &files]);
+    let write = |number: u32, uuid: &str| {
+        fs::create_dir_all(&files).unwrap();
+        let text = format!("<domain>\n<name>{}-{number}</name>\n{uuid}\n</domain>\n", name.0);
+        fs::write(format!("{files}/{}-{number}.xml", name.0), text).unwrap();
+    };
+    write(0, "");
+    // As another program may write it.
+    write(1, &format!("<uuid>{}</uuid>", OTHERS.to_uppercase()));
+    let before = host.files();
+    let said = complaint(&apply());
+    assert!(said.contains("its UUID is that of a domain that exists"), "{said}");
+    assert_eq!(host.files(), before);
+    assert!(!fs::read_to_string(&calls).unwrap().contains("define"));
+    write(1, "");
+    let output = apply();
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_eq!(fs::read_dir(&domains).unwrap().count(), 3);
+    let output = run(&["undo"]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_eq!(fs::read_dir(&domains).unwrap().count(), 1);
+    assert!(other.exists());
+    assert_eq!(host.files(), before);
+}
+
+#[test]
+fn a_pool_that_another_process_made_meanwhile_is_not_removed() {
+    let host = Host::new();
+    let name = Name::new("meanwhile");
+    let plan = host.plan(&name, &["--pool", "8M"]);
+    let before = host.files();
+    // Killed when the pool is noted and not yet made: the beginning, three settings, the pool.
+    let killed = host.apply(&plan, "host", 1 + 2 * 3 + 1);
+    assert_eq!(killed.status.signal(), Some(9));
+    assert!(!name.place().exists());
+    expect(0, &["pool", "create", &name.0, "--size", "8M"]);
+    let output = host.run(&["undo"], 0);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert!(name.place().exists());
     assert_eq!(host.files(), before);
 }
 

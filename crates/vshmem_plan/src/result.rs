@@ -137,6 +137,16 @@ impl Plan {
     }
 }
 
+impl Pool {
+    /// What follows `--numa` when it is made. Several nodes have its pages in turn: a list of them
+    /// alone would give each node a range of the pool.
+    #[must_use]
+    pub fn numa_option(&self) -> String {
+        let prefix = if self.nodes.len() > 1 { "interleave:" } else { "" };
+        format!("{prefix}{}", self.nodes)
+    }
+}
+
 impl Guest {
     /// The host's nodes that its memory comes from.
     #[must_use]

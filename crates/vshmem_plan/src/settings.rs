@@ -4,12 +4,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::result::Plan;
+use crate::result::{Guest, Plan};
 
 /// Where the kernel is told not to move pages towards the CPUs that use them.
 pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 /// Where the kernel is told not to merge equal pages.
 pub const MERGING: &str = "/sys/kernel/mm/ksm/run";
+/// What is switched off, and what for.
+pub(crate) const SWITCHES: [(&str, &str); 2] = [
+    (NUMA_BALANCING, "the kernel moves no pages of pinned guests"),
+    (MERGING, "the kernel merges no pages of different guests"),
+];
+/// The governor that keeps a CPU at its highest frequency.
+pub(crate) const FASTEST: &str = "performance";
 
 /// A value that one of the kernel's files is to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,11 +39,7 @@ pub struct Setting {
 /// cannot be read.
 pub fn settings(plan: &Plan, root: &Path) -> Result<Vec<Setting>, String> {
     let mut wanted = Vec::new();
-    let switches = [
-        (NUMA_BALANCING, "the kernel moves no pages of pinned guests"),
-        (MERGING, "the kernel merges no pages of different guests"),
-    ];
-    for (file, purpose) in switches {
+    for (file, purpose) in SWITCHES {
         // A kernel without the file does neither.
         let Some(found) = read(root, Path::new(file))? else { continue };
         // 2 takes apart what was merged, and merges no more.
@@ -46,7 +49,7 @@ pub fn settings(plan: &Plan, root: &Path) -> Result<Vec<Setting>, String> {
         }
     }
     for cpu in plan.guests.iter().flat_map(|guest| guest.vcpus.iter()) {
-        wanted.extend(governor(root, *cpu)?);
+        wanted.extend(fastest(root, *cpu)?);
     }
     if plan.page_bytes > 4096 {
         for node in plan.home_nodes().iter() {
@@ -57,30 +60,50 @@ pub fn settings(plan: &Plan, root: &Path) -> Result<Vec<Setting>, String> {
 }
 
 /// The file that says how the frequency of a CPU is chosen.
-pub(crate) fn governor_file(cpu: u32) -> PathBuf {
+fn governor_file(cpu: u32) -> PathBuf {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor").into()
 }
 
-fn governor(root: &Path, cpu: u32) -> Result<Option<Setting>, String> {
-    const FASTEST: &str = "performance";
+/// How the frequency of a CPU is chosen now. `None`: the kernel does not choose it, or cannot
+/// choose the highest, as the CPU's driver has no such governor and keeps its own.
+pub(crate) fn governor(root: &Path, cpu: u32) -> Result<Option<String>, String> {
     let file = governor_file(cpu);
-    let Some(found) = read(root, &file)? else { return Ok(None) };
     let known = read(root, &file.with_file_name("scaling_available_governors"))?;
     let can = known.is_none_or(|known| known.split_whitespace().any(|word| word == FASTEST));
-    if found == FASTEST || !can {
-        return Ok(None);
-    }
-    let purpose = format!("CPU {cpu} runs at its highest frequency");
-    Ok(Some(Setting { purpose, file, found, value: FASTEST.into() }))
+    if can { read(root, &file) } else { Ok(None) }
 }
 
-/// As many free huge pages as the guests take from that node; those in use stay counted.
+fn fastest(root: &Path, cpu: u32) -> Result<Option<Setting>, String> {
+    let found = governor(root, cpu)?.filter(|found| found != FASTEST);
+    Ok(found.map(|found| Setting {
+        purpose: format!("CPU {cpu} runs at its highest frequency"),
+        file: governor_file(cpu),
+        found,
+        value: FASTEST.into(),
+    }))
+}
+
+/// Where the kernel counts the huge pages of a node.
+pub(crate) fn huge_page_directory(page: u64, node: u32) -> PathBuf {
+    format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{}kB", page >> 10).into()
+}
+
+/// Where it counts those that are free and promised to a process, which no node has for itself.
+pub(crate) fn promised_file(page: u64) -> PathBuf {
+    format!("/sys/kernel/mm/hugepages/hugepages-{}kB/resv_hugepages", page >> 10).into()
+}
+
+/// How many huge pages the guests take from a node.
+pub(crate) fn huge_pages_of(guests: &[Guest], page: u64, node: u32) -> u64 {
+    let cells = guests.iter().flat_map(|guest| &guest.cells);
+    cells.filter(|cell| cell.host_node == node).map(|cell| cell.bytes.div_ceil(page)).sum()
+}
+
+/// As many free huge pages as the guests take from that node. Those in use stay counted, and those
+/// that are promised, too: each may be one of this node.
 fn huge_pages(plan: &Plan, root: &Path, node: u32) -> Result<Option<Setting>, String> {
     let page = plan.page_bytes;
-    let directory = PathBuf::from(format!(
-        "/sys/devices/system/node/node{node}/hugepages/hugepages-{}kB",
-        page >> 10
-    ));
+    let directory = huge_page_directory(page, node);
     let number = |name: &str| -> Result<u64, String> {
         let file = directory.join(name);
         read(root, &file)?.and_then(|text| text.parse().ok()).ok_or(format!(
@@ -89,10 +112,9 @@ fn huge_pages(plan: &Plan, root: &Path, node: u32) -> Result<Option<Setting>, St
         ))
     };
     let (all, free) = (number("nr_hugepages")?, number("free_hugepages")?);
-    let cells = plan.guests.iter().flat_map(|guest| &guest.cells);
-    let needed: u64 =
-        cells.filter(|cell| cell.host_node == node).map(|cell| cell.bytes.div_ceil(page)).sum();
-    let wanted = all.saturating_sub(free) + needed;
+    let promised = read(root, &promised_file(page))?.and_then(|text| text.parse().ok());
+    let needed = huge_pages_of(&plan.guests, page, node);
+    let wanted = all.saturating_sub(free) + promised.unwrap_or(0) + needed;
     Ok((wanted > all).then(|| Setting {
         purpose: format!("{needed} huge pages of {} free on node {node}", crate::form::bytes(page)),
         file: directory.join("nr_hugepages"),

@@ -6,9 +6,9 @@ mod host;
 use std::fs;
 
 use host::{FIRST, Host, WORKER, two_guests};
-use vshmem_plan::Plan;
 use vshmem_plan::check::{Finding, check};
 use vshmem_plan::running::Running;
+use vshmem_plan::{NumberSet, Plan};
 
 fn findings(plan: &Plan, host: &Host) -> Vec<Finding> {
     check(plan, &Running::read(host.root(), plan).unwrap())
@@ -126,6 +126,15 @@ fn a_governor_that_saves_power_is_found() {
 }
 
 #[test]
+fn a_cpu_that_cannot_be_kept_at_its_highest_frequency_is_as_planned() {
+    let (plan, host) = as_planned();
+    let directory = format!("/sys/devices/system/cpu/cpu{}/cpufreq", plan.guests[1].vcpus[2]);
+    host.write(&format!("{directory}/scaling_governor"), "powersave");
+    host.write(&format!("{directory}/scaling_available_governors"), "powersave schedutil");
+    assert!(findings(&plan, &host).iter().all(|finding| finding.good));
+}
+
+#[test]
 fn a_missing_guest_is_found() {
     let (plan, host) = as_planned();
     fs::remove_dir_all(host.root().join(format!("proc/{}", FIRST + 100))).unwrap();
@@ -150,6 +159,10 @@ fn a_guest_that_was_not_planned_is_found() {
     third.name = "another".into();
     host.start(5000, &third);
     is_found(&plan, &host, &["other guests", "another (process 5000)", "taskset -a"]);
+    // A host without CPUs of its own has none to put it on, and it is not the plan's to end.
+    let mut narrow = plan.clone();
+    narrow.host.cpus = NumberSet::default();
+    is_found(&narrow, &host, &["other guests", "plan again with --host-cpus"]);
     // On the host's own CPUs it harms nobody.
     third.vcpus = vec![0];
     fs::remove_dir_all(host.root().join("proc/5000")).unwrap();

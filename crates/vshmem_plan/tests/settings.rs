@@ -2,6 +2,10 @@
 
 mod host;
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use host::{Host, two_guests};
 use vshmem_plan::settings::settings;
 
@@ -26,6 +30,58 @@ fn only_what_is_not_so_already_is_written() {
     let expected = (needed(1) + 60).to_string();
     assert_eq!((&*found[0].found, &found[0].value), ("100", &expected));
     assert!(found[0].file.ends_with(format!("node1/{PAGES}/nr_hugepages")));
+    // Three of the free ones are promised: of either node.
+    host.write(&format!("/sys/kernel/mm/{PAGES}/resv_hugepages"), "3");
+    let found = settings(&plan, host.root()).unwrap();
+    let values: Vec<_> = found.iter().map(|setting| setting.value.clone()).collect();
+    assert_eq!(values, [needed(0) + 3, needed(1) + 63].map(|number| number.to_string()));
+}
+
+/// The commands write what [`settings`] finds, and what undoes them brings back what was there.
+#[test]
+fn steps_by_hand_are_the_settings() {
+    let plan = two_guests();
+    let host = Host::of(&plan);
+    let needed = plan.guests[0].bytes() >> 21;
+    reserve(&host, 0, needed + 2, needed + 2);
+    reserve(&host, 1, 100, 40);
+    host.write(&format!("/sys/kernel/mm/{PAGES}/resv_hugepages"), "3");
+    host.write("/proc/sys/kernel/numa_balancing", "1");
+    host.write("/sys/kernel/mm/ksm/run", "1");
+    host.write("/run/none", "");
+    for (cpu, known) in plan.guest_cpus().iter().zip(["performance powersave", "powersave"]) {
+        let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq");
+        host.write(&format!("{directory}/scaling_governor"), "powersave");
+        host.write(&format!("{directory}/scaling_available_governors"), known);
+    }
+    let read = |file: &Path| {
+        let text = fs::read_to_string(host.root().join(file.strip_prefix("/").unwrap())).unwrap();
+        text.trim().to_owned()
+    };
+    let run = |commands: Vec<&str>| {
+        let root = host.root().display();
+        let commands = commands.into_iter().filter(|command| !command.contains("pool")).map(|c| {
+            let places = ["/sys/", "/proc/", "/run/"].into_iter();
+            let words = places.flat_map(|place| [" ", ">", "<"].map(|before| (before, place)));
+            words.fold(c.to_owned(), |command, (before, place)| {
+                command.replace(&format!("{before}{place}"), &format!("{before}{root}{place}"))
+            })
+        });
+        let script = commands.collect::<Vec<_>>().join("\n");
+        Command::new("sh").args(["-c", &script]).status().unwrap();
+    };
+    let wanted = settings(&plan, host.root()).unwrap();
+    assert_eq!(wanted.len(), 5, "{wanted:?}");
+    run(plan.steps.iter().map(|step| &*step.command).collect());
+    for setting in &wanted {
+        assert_eq!(read(&setting.file), setting.value, "{setting:?}");
+    }
+    run(plan.steps.iter().rev().map(|step| &*step.undo).collect());
+    for setting in &wanted {
+        assert_eq!(read(&setting.file), setting.found, "{setting:?}");
+    }
+    assert_eq!(settings(&plan, host.root()).unwrap(), wanted);
+    assert_eq!(fs::read_dir(host.root().join("run")).unwrap().count(), 1);
 }
 
 #[test]

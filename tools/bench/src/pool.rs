@@ -44,6 +44,7 @@ impl OwnPool {
             prepare,
             backed: true,
             dax: false,
+            uuid: None,
         })?;
         Ok(Self { name, place })
     }

@@ -74,6 +74,9 @@ pub struct Create {
     /// eighth of the pool.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, num_args = 0..=1)]
     prepare: Option<Option<u64>>,
+    /// Its UUID, chosen by `plan apply`, which knows its pools by it.
+    #[arg(long, hide = true, value_parser = uuid, conflicts_with = "xen")]
+    uuid: Option<[u8; 16]>,
 }
 
 const EXAMPLES: &str = "\
@@ -87,6 +90,10 @@ Examples:
   vshmem pool create pmem7 --size 1G --dax
   vshmem pool create job7 --file /dev/shm/pve-shm-job7
   vshmem pool create grid --size 16M --xen --member web1 --member web2";
+
+fn uuid(text: &str) -> Result<[u8; 16], String> {
+    crate::uuid::parse(text).ok_or_else(|| format!("{text:?} is no UUID: write 32 digits, 0 to f"))
+}
 
 fn mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text.trim_start_matches("0o"), 8) {
@@ -142,6 +149,7 @@ pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Fai
         backed: true,
         dax,
         prepare: 0,
+        uuid: None,
     })?)
 }
 
@@ -170,6 +178,7 @@ impl Create {
             backed: !self.sparse,
             dax: self.dax,
             prepare: self.prepare.map_or(0, |asked| asked.unwrap_or(bytes / 8)),
+            uuid: self.uuid,
         };
         if self.xen {
             return create_xen(&request, self.slots, self.members);

@@ -81,6 +81,7 @@ impl Ground {
             backed: true,
             prepare: 0,
             dax: false,
+            uuid: None,
         };
         let place = create(&request).expect("a pool");
         let options = UpOptions {

@@ -98,6 +98,7 @@ impl Run {
             backed: false,
             dax: false,
             prepare: 0,
+            uuid: None,
         };
         let place = create(&request).expect("a pool");
         Self { scenario, name, place }

@@ -184,7 +184,7 @@ pub(super) fn others(plan: &Plan, running: &Running) -> Finding {
     };
     let names: Vec<String> = strangers.iter().map(name).collect();
     let remedy = if plan.host.cpus.is_empty() {
-        format!("end it: `kill {}`", first.pid)
+        "plan again with --host-cpus, which keeps CPUs for it, or shut it down".into()
     } else {
         format!("keep it off these CPUs: `taskset -a -p -c {} {}`", plan.host.cpus, first.pid)
     };

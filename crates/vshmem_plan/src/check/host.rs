@@ -2,11 +2,10 @@
 
 use super::Finding;
 use crate::number_set::NumberSet;
-use crate::result::Plan;
 use crate::running::HostSettings;
-use crate::settings::{MERGING, NUMA_BALANCING};
+use crate::settings::{FASTEST, MERGING, NUMA_BALANCING};
 
-pub(super) fn settings(plan: &Plan, host: &HostSettings) -> Vec<Finding> {
+pub(super) fn settings(host: &HostSettings) -> Vec<Finding> {
     vec![
         switch(
             "NUMA balancing",
@@ -22,7 +21,7 @@ pub(super) fn settings(plan: &Plan, host: &HostSettings) -> Vec<Finding> {
             "the kernel merges pages of different guests",
             MERGING,
         ),
-        governors(plan, &host.governors),
+        governors(&host.governors),
     ]
 }
 
@@ -36,23 +35,24 @@ fn switch(what: &str, found: Option<&str>, off: &[&str], harm: &str, file: &str)
     }
 }
 
-fn governors(plan: &Plan, found: &[(u32, String)]) -> Finding {
+fn governors(found: &[(u32, String)]) -> Finding {
     const WHAT: &str = "frequency governor";
     if found.is_empty() {
-        return Finding::good(WHAT, "the kernel sets no frequencies here");
+        return Finding::good(WHAT, "the kernel can keep no CPU at its highest frequency");
     }
-    let slow: Vec<_> = found.iter().filter(|(_, word)| word != "performance").collect();
+    let slow: Vec<_> = found.iter().filter(|(_, word)| word != FASTEST).collect();
     let Some((_, word)) = slow.first() else {
-        return Finding::good(WHAT, format!("performance on CPUs {}", plan.guest_cpus()));
+        let cpus: NumberSet = found.iter().map(|(cpu, _)| *cpu).collect();
+        return Finding::good(WHAT, format!("{FASTEST} on CPUs {cpus}"));
     };
     let cpus: NumberSet = slow.iter().map(|(cpu, _)| *cpu).collect();
     let list: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
     Finding::wrong(
         WHAT,
         format!("{word} on CPUs {cpus}"),
-        "performance",
+        FASTEST,
         format!(
-            "`for cpu in {}; do echo performance >/sys/devices/system/cpu/cpu$cpu/cpufreq/scaling_governor; done`",
+            "`for cpu in {}; do echo {FASTEST} >/sys/devices/system/cpu/cpu$cpu/cpufreq/scaling_governor; done`",
             list.join(" ")
         ),
     )

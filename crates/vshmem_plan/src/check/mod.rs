@@ -14,7 +14,7 @@ pub use finding::Finding;
 /// Compares what runs with the plan.
 #[must_use]
 pub fn check(plan: &Plan, running: &Running) -> Vec<Finding> {
-    let mut findings = host::settings(plan, &running.host);
+    let mut findings = host::settings(&running.host);
     for guest in &plan.guests {
         let found: Vec<_> = running.named(&guest.name).collect();
         match found[..] {

@@ -56,7 +56,7 @@ fn of(plan: &Plan, pool: &Pool, running: &Running) -> Finding {
                 "make it anew, when nobody uses it: `vshmem pool rm {0} && vshmem pool create {0} --size {1} --numa {2}`",
                 pool.name,
                 shown(pool.bytes),
-                pool.nodes
+                pool.numa_option()
             ),
         );
     }

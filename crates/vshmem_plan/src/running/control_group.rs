@@ -32,7 +32,7 @@ impl ControlGroup {
                 _ => None,
             }
         });
-        places.find_map(|(directory, version)| nearest(root, &directory, version))
+        places.find_map(|(directory, version)| with_cpuset(root, &directory, version))
     }
 }
 
@@ -43,7 +43,7 @@ enum Version {
 }
 
 /// The group itself, or the nearest above it that has the controller.
-fn nearest(root: &Path, directory: &Path, version: Version) -> Option<ControlGroup> {
+fn with_cpuset(root: &Path, directory: &Path, version: Version) -> Option<ControlGroup> {
     let (cpus, nodes) = match version {
         Version::One => ("cpuset.effective_cpus", "cpuset.effective_mems"),
         Version::Two => ("cpuset.cpus.effective", "cpuset.mems.effective"),

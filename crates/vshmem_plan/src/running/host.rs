@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::result::Plan;
-use crate::settings::{MERGING, NUMA_BALANCING, governor_file, read};
+use crate::settings::{MERGING, NUMA_BALANCING, governor, read};
 
 /// The kernel's settings, as their files have them. `None`: the kernel has no such file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,7 +12,8 @@ pub struct HostSettings {
     pub numa_balancing: Option<String>,
     /// Whether equal pages are merged (KSM).
     pub merging: Option<String>,
-    /// How the frequency of each of the guests' CPUs is chosen.
+    /// How the frequency of each of the guests' CPUs is chosen, of those that can be kept at their
+    /// highest.
     pub governors: Vec<(u32, String)>,
 }
 
@@ -20,7 +21,7 @@ impl HostSettings {
     pub(super) fn read(root: &Path, plan: &Plan) -> Result<Self, String> {
         let mut governors = Vec::new();
         for cpu in plan.guest_cpus().iter() {
-            governors.extend(read(root, &governor_file(cpu))?.map(|word| (cpu, word)));
+            governors.extend(governor(root, cpu)?.map(|word| (cpu, word)));
         }
         Ok(Self {
             numa_balancing: read(root, Path::new(NUMA_BALANCING))?,

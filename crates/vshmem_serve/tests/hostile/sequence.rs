@@ -46,6 +46,7 @@ impl Stage {
             backed: false,
             dax: false,
             prepare: 0,
+            uuid: None,
         })
         .expect("a pool");
         let (_, layout) = identify(find(&name).expect("the pool").as_ref()).expect("a superblock");

@@ -26,7 +26,7 @@ pub fn write_pool(
     let page = request.huge_page.unwrap_or(PAGE_BYTES);
     let new = NewPool {
         name: request.name.clone(),
-        uuid: *uuid::Uuid::new_v4().as_bytes(),
+        uuid: request.uuid.unwrap_or_else(|| *uuid::Uuid::new_v4().as_bytes()),
         geometry,
         owner_uid,
         mode,

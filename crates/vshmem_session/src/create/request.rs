@@ -34,6 +34,8 @@ pub struct CreateRequest {
     pub dax: bool,
     /// Bytes of free memory that agents keep zeroed ahead of demand; as many are touched now.
     pub prepare: u64,
+    /// Its UUID; `None`: a new one.
+    pub uuid: Option<[u8; 16]>,
 }
 
 /// Why a pool cannot be made or removed.

@@ -40,7 +40,8 @@ impl Undo {
         let Some(state) = place.read(&self.name)? else {
             return failed(place.unknown(&self.name));
         };
-        revert(&place, &self.root, state, show::line)?;
+        // An output that cannot be written to must not leave the machine half as it was.
+        revert(&place, &self.root, state, |line| drop(show::line(line)))?;
         show::line(format!("plan {}: undone", self.name))?;
         Ok(ExitCode::SUCCESS)
     }

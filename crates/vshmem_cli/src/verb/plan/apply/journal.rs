@@ -6,23 +6,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use vshmem_plan::Plan;
 
 use super::place::Place;
-use super::state::{Change, State};
+use super::state::{AppliedPlan, Change};
 use crate::failure::Failure;
+use crate::show;
 
 /// A plan that is being applied.
 pub struct Journal<'a> {
     /// Where it is kept.
     pub place: &'a Place,
     /// What is kept.
-    pub state: State,
+    pub state: AppliedPlan,
 }
 
 impl<'a> Journal<'a> {
     /// Begins, with nothing changed yet.
     pub fn begin(place: &'a Place, name: &str, plan: Plan) -> Result<Self, Failure> {
-        let state = State { name: name.to_owned(), complete: false, changes: Vec::new(), plan };
+        let state =
+            AppliedPlan { name: name.to_owned(), complete: false, changes: Vec::new(), plan };
         place.write(&state)?;
-        moment();
+        crash_point();
         Ok(Self { place, state })
     }
 
@@ -30,7 +32,7 @@ impl<'a> Journal<'a> {
     pub fn record(&mut self, change: Change) -> Result<(), Failure> {
         self.state.changes.push(change);
         self.place.write(&self.state)?;
-        moment();
+        crash_point();
         Ok(())
     }
 
@@ -41,9 +43,14 @@ impl<'a> Journal<'a> {
     }
 }
 
+/// Says what was done. An output that cannot be written to does not undo it.
+pub fn tell(line: String) {
+    let _ = show::line(line);
+}
+
 /// A moment at which this process may be killed. A build with debug assertions kills itself at the
 /// one that VSHMEM_PLAN_KILL_AT counts, for tests.
-pub fn moment() {
+pub fn crash_point() {
     static MOMENTS: AtomicU32 = AtomicU32::new(0);
     let now = MOMENTS.fetch_add(1, Ordering::Relaxed) + 1;
     if cfg!(debug_assertions) {

@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use vshmem_plan::{Guest, form};
+use vshmem_plan::{Guest, Plan, form};
 
-use super::journal::{Journal, moment};
+use super::journal::{Journal, crash_point};
 use super::place::Place;
+use super::quoted::quoted;
 use super::state::Change;
 use crate::failure::{Failure, failed};
+use crate::uuid;
 
 /// How domains are started.
 #[derive(Debug)]
@@ -24,15 +26,24 @@ pub struct Start {
 }
 
 impl Start {
-    /// Refuses a name that is taken.
-    pub fn require_free(&self, place: &Place, guest: &Guest) -> Result<(), Failure> {
-        let name = &guest.name;
-        if virsh(place, &self.connect, &["list", "--all", "--name"])?
-            .lines()
-            .any(|line| line == name)
-        {
+    /// Refuses a name or a UUID that is taken. What has a UUID that is noted is removed when the
+    /// plan is undone: it must not be that of a domain of somebody else.
+    pub fn require_free(&self, place: &Place, plan: &Plan, number: usize) -> Result<(), Failure> {
+        let name = &plan.guests[number].name;
+        let has = |listed: &str, word: &str| -> Result<bool, Failure> {
+            let list = virsh(place, &self.connect, &["list", "--all", listed])?;
+            Ok(list.lines().any(|line| line.trim() == word))
+        };
+        if has("--name", name)? {
             return failed(format!(
                 "{name}: libvirt has a domain of that name already. `virsh undefine {name}` removes it"
+            ));
+        }
+        let (file, text) = self.domain(plan, number)?;
+        let (uuid, _) = identified(name, &file, &text)?;
+        if has("--uuid", &uuid)? {
+            return failed(format!(
+                "{file}: its UUID is that of a domain that exists. Remove the line <uuid>, and the domain gets one of its own"
             ));
         }
         Ok(())
@@ -41,7 +52,8 @@ impl Start {
     /// Defines and starts a domain.
     pub fn carry_out(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
         let name = journal.state.plan.guests[number].name.clone();
-        let (uuid, xml) = identified(&name, &self.domain(journal, number)?)?;
+        let (file, text) = self.domain(&journal.state.plan, number)?;
+        let (uuid, xml) = identified(&name, &file, &text)?;
         let directory = journal.place.make_guests(&journal.state.name)?;
         let file = directory.join(format!("{name}.xml"));
         fs::write(&file, xml)
@@ -50,41 +62,43 @@ impl Start {
         journal.record(Change::Domain { name, uuid: uuid.clone(), connect })?;
         let place = journal.place;
         virsh(place, &self.connect, &["define", &file.to_string_lossy()])?;
-        moment();
+        crash_point();
         virsh(place, &self.connect, &["start", &uuid])?;
-        moment();
+        crash_point();
         Ok(())
     }
 
-    fn domain(&self, journal: &Journal<'_>, number: usize) -> Result<String, Failure> {
-        let plan = &journal.state.plan;
+    /// The domain's file, as it is named to the user, and its text.
+    fn domain(&self, plan: &Plan, number: usize) -> Result<(String, String), Failure> {
         let (file, text) = form::libvirt(plan, self.emulated).swap_remove(number);
-        let Some(directory) = &self.domains else { return Ok(text) };
-        let file = directory.join(file);
-        fs::read_to_string(&file).or_else(|error| {
-            failed(format!(
-                "{}: cannot read the domain: {error}. `vshmem plan --as libvirt --output {}` writes it",
-                file.display(),
+        let Some(directory) = &self.domains else { return Ok((file, text)) };
+        let file = directory.join(file).display().to_string();
+        match fs::read_to_string(&file) {
+            Ok(text) => Ok((file, text)),
+            Err(error) => failed(format!(
+                "{file}: cannot read the domain: {error}. `vshmem plan --as libvirt --output {}` writes it",
                 directory.display()
-            ))
-        })
+            )),
+        }
     }
 }
 
-/// The domain's UUID, and its text with it.
-fn identified(name: &str, text: &str) -> Result<(String, String), Failure> {
+/// The domain's UUID as libvirt writes it, and its text with it.
+fn identified(name: &str, file: &str, text: &str) -> Result<(String, String), Failure> {
     let title = format!("<name>{name}</name>");
     let Some(place) = text.find(&title) else {
-        return failed(format!("{name}: the domain's file has no line {title}"));
+        return failed(format!("{file}: it has no line {title}. Name the domain as the plan does"));
     };
     if let Some((_, rest)) = text.split_once("<uuid>") {
-        let uuid = rest.split('<').next().unwrap_or_default().trim().to_owned();
-        return Ok((uuid, text.to_owned()));
+        let found = rest.split('<').next().unwrap_or_default().trim();
+        return match uuid::parse(found) {
+            Some(bytes) => Ok((uuid::shown(&bytes), text.to_owned())),
+            None => failed(format!(
+                "{file}: {found:?} is no UUID. Remove the line <uuid>, and the domain gets one of its own"
+            )),
+        };
     }
-    const RANDOM: &str = "/proc/sys/kernel/random/uuid";
-    let uuid = fs::read_to_string(RANDOM)
-        .or_else(|error| failed(format!("{RANDOM}: cannot read it: {error}")))?;
-    let uuid = uuid.trim().to_owned();
+    let uuid = uuid::shown(&uuid::random()?);
     let (before, after) = text.split_at(place + title.len());
     Ok((uuid.clone(), format!("{before}\n  <uuid>{uuid}</uuid>{after}")))
 }
@@ -98,7 +112,8 @@ pub fn forget(place: &Place, connect: &str, uuid: &str) -> Result<(), Failure> {
         virsh(place, connect, &["destroy", uuid])?;
     }
     if is_listed(&["list", "--all", "--uuid"])? {
-        virsh(place, connect, &["undefine", uuid])?;
+        // Without the option, virsh refuses a domain with UEFI's variables.
+        virsh(place, connect, &["undefine", "--keep-nvram", uuid])?;
     }
     Ok(())
 }
@@ -127,6 +142,7 @@ fn virsh(place: &Place, connect: &str, words: &[&str]) -> Result<String, Failure
 pub fn steps(start: &Start, guest: &Guest) -> Vec<String> {
     let file = format!("{}.xml", guest.name);
     let file = start.domains.as_deref().unwrap_or(Path::new("")).join(file);
-    let virsh = format!("virsh --connect {}", start.connect);
-    vec![format!("{virsh} define {}", file.display()), format!("{virsh} start {}", guest.name)]
+    let file = quoted(&file.to_string_lossy());
+    let virsh = format!("virsh --connect {}", quoted(&start.connect));
+    vec![format!("{virsh} define {file}"), format!("{virsh} start {}", guest.name)]
 }

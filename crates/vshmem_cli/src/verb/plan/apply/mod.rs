@@ -8,6 +8,7 @@ mod pool;
 mod process;
 mod qemu;
 mod qmp;
+mod quoted;
 mod revert;
 mod state;
 mod target;
@@ -22,12 +23,12 @@ use vshmem_plan::{NumberSet, Plan};
 
 use super::options::{self, Options};
 use crate::failure::{Failure, Outcome, failed};
-use crate::show;
+use crate::{show, uuid};
 
-pub use place::{Place, is_name};
+pub use place::{Place, is_name, not_applied};
 pub use revert::revert;
 
-use journal::{Journal, moment};
+use journal::{Journal, crash_point, tell};
 use state::Change;
 use target::Target;
 
@@ -42,8 +43,8 @@ pub struct Apply {
     options: Options,
     /// Who runs the guests.
     #[arg(long, value_enum)]
-    to: Monitor,
-    /// How the applied plan is called, for `check` and `undo`.
+    to: TargetKind,
+    /// Name of the applied plan, for `check` and `undo`.
     #[arg(long, default_value = "plan")]
     name: String,
     /// Print what would be done, and do nothing.
@@ -65,14 +66,14 @@ pub struct Apply {
     /// Another directory than / for /proc, /sys and /run.
     #[arg(long, hide = true, default_value = "/")]
     root: PathBuf,
-    /// Further words for QEMU: disks, networks, a kernel. `{guest}` is the guest's name.
-    #[arg(last = true, value_name = "QEMU-WORDS")]
+    /// Further arguments for QEMU: disks, networks, a kernel. `{guest}` is the guest's name.
+    #[arg(last = true, value_name = "QEMU-ARGS")]
     words: Vec<String>,
 }
 
-/// Who runs the guests.
+/// Who runs the guests, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Monitor {
+enum TargetKind {
     /// libvirt, by virsh.
     Libvirt,
     /// QEMU, each guest started stopped and its threads pinned.
@@ -95,7 +96,7 @@ fails, those before it are undone.";
 impl Apply {
     /// Applies it.
     pub fn carry_out(self) -> Outcome {
-        self.require_sense()?;
+        self.require_consistent_options()?;
         let plan = match &self.plan {
             Some(file) => options::read(file)?,
             None => self.options.plan()?.1,
@@ -141,13 +142,13 @@ impl Apply {
         Ok((running, settings(plan, &self.root).or_else(failed)?))
     }
 
-    fn require_sense(&self) -> Result<(), Failure> {
-        if !self.words.is_empty() && self.to != Monitor::Qemu {
+    fn require_consistent_options(&self) -> Result<(), Failure> {
+        if !self.words.is_empty() && self.to != TargetKind::Qemu {
             return Err(Failure::Usage(
                 "words after -- are for QEMU. Use them with --to qemu".into(),
             ));
         }
-        if self.domains.is_some() && self.to != Monitor::Libvirt {
+        if self.domains.is_some() && self.to != TargetKind::Libvirt {
             return Err(Failure::Usage("--domains: use it with --to libvirt".into()));
         }
         Ok(())
@@ -156,9 +157,9 @@ impl Apply {
     fn target(&self) -> Target {
         let emulated = self.emulated;
         match self.to {
-            Monitor::Host => Target::Host,
-            Monitor::Qemu => Target::Qemu(qemu::Start { emulated, words: self.words.clone() }),
-            Monitor::Libvirt => Target::Libvirt(libvirt::Start {
+            TargetKind::Host => Target::Host,
+            TargetKind::Qemu => Target::Qemu(qemu::Start { emulated, words: self.words.clone() }),
+            TargetKind::Libvirt => Target::Libvirt(libvirt::Start {
                 emulated,
                 connect: self.connect.clone(),
                 domains: self.domains.clone(),
@@ -176,10 +177,12 @@ impl Apply {
             set(journal, &self.root, setting)?;
         }
         for pool in journal.state.plan.pools.clone() {
-            journal.record(Change::Pool { name: pool.name.clone() })?;
-            pool::make(journal.place, &pool, self.pool_group.as_deref())?;
-            moment();
-            show::line(format!("pool {}: made", pool.name))?;
+            // Another process may make a pool of that name meanwhile: it has another UUID.
+            let uuid = uuid::shown(&uuid::random()?);
+            journal.record(Change::Pool { name: pool.name.clone(), uuid: uuid.clone() })?;
+            pool::make(journal.place, &pool, self.pool_group.as_deref(), &uuid)?;
+            crash_point();
+            tell(format!("pool {}: made", pool.name));
         }
         for number in 0..journal.state.plan.guests.len() {
             target.start(journal, number)?;
@@ -189,7 +192,7 @@ impl Apply {
 
     /// A step failed: what was done is undone.
     fn take_back(&self, place: &Place, journal: Journal<'_>, failure: &Failure) -> Outcome {
-        let undone = revert(place, &self.root, journal.state, |_| Ok(()));
+        let undone = revert(place, &self.root, journal.state, |_| ());
         match undone {
             Ok(()) => failed(format!("{failure}. What was done for the plan has been undone")),
             Err(further) => failed(format!("{failure}. Undoing what was done: {further}")),
@@ -229,14 +232,23 @@ fn set(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), 
         value: value.clone(),
     })?;
     let now = revert::write(root, file, value);
-    moment();
+    crash_point();
     match now {
-        Ok(now) if now == *value => show::line(format!("{}: {value}, was {found}", file.display())),
+        Ok(now) if now == *value => {
+            tell(format!("{}: {value}, was {found}", file.display()));
+            Ok(())
+        }
         Ok(now) if file.ends_with("nr_hugepages") => failed(format!(
-            "{purpose}: the kernel found {now} of {value}, as memory is in pieces. `echo 1 >/proc/sys/vm/compact_memory` may help; reserving them at boot does: `hugepages=N` on the kernel's command line"
+            "{purpose}: the kernel found {now} of {value}, as memory is fragmented. `echo 1 >/proc/sys/vm/compact_memory` may help; reserving them at boot does: `hugepages=N` on the kernel's command line"
         )),
-        Ok(now) => failed(format!("{}: it is {now} after {value} was written", file.display())),
-        Err(error) => failed(format!("{}: cannot write {value}: {error}", file.display())),
+        Ok(now) => failed(format!(
+            "{}: it is {now} after {value} was written: something else, such as tuned, sets it. End that and apply the plan again",
+            file.display()
+        )),
+        Err(error) => failed(format!(
+            "{}: cannot write {value}: {error}. `sudo` runs this as root",
+            file.display()
+        )),
     }
 }
 

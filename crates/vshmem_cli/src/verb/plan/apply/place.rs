@@ -11,7 +11,7 @@ use std::process::Stdio;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::state::State;
+use super::state::AppliedPlan;
 use crate::failure::{Failure, failed};
 
 /// The directory, opened once; all files in it are found from there.
@@ -52,6 +52,16 @@ impl Place {
         Ok(Self { directory, path })
     }
 
+    /// Opens it to look only; `None`: it is not there.
+    pub fn look(root: &Path) -> Result<Option<Self>, Failure> {
+        // Whoever may not see it gets to know that when it is opened.
+        let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        match root.join("run/vshmem/plan").symlink_metadata() {
+            Err(error) if is_missing(&error) => Ok(None),
+            _ => Self::open(root).map(Some),
+        }
+    }
+
     /// Waits until no other process changes the machine by a plan, and keeps others from it until
     /// this process, and each that was given [`Self::as_input`], has ended.
     pub fn lock(&self) -> Result<(), Failure> {
@@ -87,7 +97,7 @@ impl Place {
     }
 
     /// What is noted of a plan; `None`: it was not applied.
-    pub fn read(&self, name: &str) -> Result<Option<State>, Failure> {
+    pub fn read(&self, name: &str) -> Result<Option<AppliedPlan>, Failure> {
         let path = self.path.join(file(name));
         let unreadable = |error: String| {
             failed(format!("{}: cannot read what was applied: {error}", path.display()))
@@ -107,7 +117,7 @@ impl Place {
     }
 
     /// Notes it. When this returns, it is there even after a crash of the machine.
-    pub fn write(&self, state: &State) -> Result<(), Failure> {
+    pub fn write(&self, state: &AppliedPlan) -> Result<(), Failure> {
         let name = file(&state.name);
         let draft = format!(".{name}.new");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -150,14 +160,19 @@ impl Place {
         let names = names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned));
         let mut names: Vec<String> = names.filter(|name| is_name(name)).collect();
         names.sort_unstable();
-        let known = match names.is_empty() {
-            true => "no plan is".to_owned(),
-            false => format!("applied are: {}", names.join(", ")),
-        };
-        format!(
-            "plan {name}: it is not applied; {known}. `vshmem plan apply --name {name}` applies one"
-        )
+        not_applied(name, &names)
     }
+}
+
+/// A sentence for a plan that is not among those that are applied.
+pub fn not_applied(name: &str, applied: &[String]) -> String {
+    let known = match applied.is_empty() {
+        true => "no plan is".to_owned(),
+        false => format!("applied are: {}", applied.join(", ")),
+    };
+    format!(
+        "plan {name}: it is not applied; {known}. `vshmem plan apply --name {name}` applies one"
+    )
 }
 
 fn file(name: &str) -> String {

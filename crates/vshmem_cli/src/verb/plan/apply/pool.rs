@@ -8,10 +8,11 @@ use vshmem_session::FindError;
 use super::place::Place;
 use crate::failure::{Failure, failed};
 use crate::program::own_binary;
+use crate::uuid;
 
 /// The words that make it. `group`: who else may use it.
 pub fn words(pool: &Pool, group: Option<&str>) -> Vec<String> {
-    let nodes = pool.nodes.to_string();
+    let nodes = pool.numa_option();
     let size = form::bytes(pool.bytes);
     let mut words = vec!["pool", "create", &pool.name, "--size", &size, "--numa", &nodes];
     if let Some(group) = group {
@@ -31,14 +32,31 @@ pub fn require_free(pool: &Pool) -> Result<(), Failure> {
     }
 }
 
-/// Makes it.
-pub fn make(place: &Place, pool: &Pool, group: Option<&str>) -> Result<(), Failure> {
-    run(place, &words(pool, group))
+/// Makes it, with that UUID.
+pub fn make(place: &Place, pool: &Pool, group: Option<&str>, uuid: &str) -> Result<(), Failure> {
+    let mut words = words(pool, group);
+    words.extend(["--uuid", uuid].map(str::to_owned));
+    run(place, &words)
 }
 
-/// Removes it.
-pub fn remove(place: &Place, name: &str) -> Result<(), Failure> {
-    run(place, &["pool", "rm", name].map(str::to_owned))
+/// Removes the pool of that name if it has that UUID; a line that says what was done.
+pub fn remove(place: &Place, name: &str, uuid: &str) -> Result<String, Failure> {
+    let found = match vshmem_session::find(name) {
+        Err(FindError::Unknown { .. }) => return Ok(format!("pool {name}: not there")),
+        found => found.and_then(|link| vshmem_session::identify(link.as_ref())),
+    };
+    match found {
+        Ok((superblock, _)) if uuid::shown(&superblock.uuid) != uuid => {
+            Ok(format!("pool {name}: left, as the plan made another one of that name"))
+        }
+        Ok(_) => {
+            run(place, &["pool", "rm", name].map(str::to_owned))?;
+            Ok(format!("pool {name}: removed"))
+        }
+        Err(error) => failed(format!(
+            "pool {name}: it cannot be told whether the plan made it: {error}. `vshmem pool rm {name}` removes it"
+        )),
+    }
 }
 
 fn run(place: &Place, words: &[String]) -> Result<(), Failure> {

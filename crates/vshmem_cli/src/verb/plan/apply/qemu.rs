@@ -5,20 +5,25 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use vshmem_link::process_start;
 use vshmem_plan::{Guest, NumberSet, Plan, form};
 
-use super::journal::{Journal, moment};
+use super::journal::{Journal, crash_point};
 use super::qmp::Qmp;
 use super::state::Change;
 use crate::failure::{Failure, failed};
 
 /// How often QEMU is asked for while it prepares the guest's memory.
 const AGAIN: Duration = Duration::from_millis(20);
+/// How long it may prepare each GiB: with every page to be cleared, a slow machine takes half of
+/// that.
+const PER_GIB: Duration = Duration::from_secs(2);
+/// How long it may take beside.
+const STARTING: Duration = Duration::from_secs(60);
 /// What becomes QEMU: it waits for a line first, so that its pid is noted before there is a guest.
 /// If none comes because this process was killed, it ends.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
@@ -60,16 +65,16 @@ impl Start {
         if !matches!(gate, Some(Ok(()))) {
             return failed(ended(&guest, &log));
         }
-        moment();
+        crash_point();
         let socket = directory.join(format!("{}.qmp", guest.name));
         let stream = connect(&mut child, &guest, &socket, &log)?;
         let unlike = |found| Failure::Failed(format!("{}: QEMU's monitor: {found}", guest.name));
         let mut qmp = Qmp::new(stream).map_err(unlike)?;
-        moment();
+        crash_point();
         pin_vcpus(&guest, &qmp.vcpu_threads().map_err(unlike)?)?;
-        moment();
+        crash_point();
         qmp.ask("cont").map_err(unlike)?;
-        moment();
+        crash_point();
         Ok(())
     }
 }
@@ -96,7 +101,9 @@ fn connect(
     socket: &Path,
     log: &Path,
 ) -> Result<UnixStream, Failure> {
-    loop {
+    let limit = patience(guest.bytes());
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
         if let Ok(stream) = UnixStream::connect(socket) {
             return Ok(stream);
         }
@@ -105,6 +112,15 @@ fn connect(
         }
         std::thread::sleep(AGAIN);
     }
+    failed(format!(
+        "{}: QEMU does not answer within {} s. `vshmem plan apply --dry-run` prints its command line: start it by hand and see what it waits for",
+        guest.name,
+        limit.as_secs()
+    ))
+}
+
+fn patience(bytes: u64) -> Duration {
+    STARTING + PER_GIB * u32::try_from(bytes >> 30).unwrap_or(u32::MAX >> 2)
 }
 
 fn ended(guest: &Guest, log: &Path) -> String {
@@ -128,7 +144,7 @@ fn pin(thread: u32, cpus: &NumberSet) -> Result<(), Failure> {
     for cpu in cpus.iter() {
         if cpu as usize >= CpuSet::MAX_CPU {
             return failed(format!(
-                "CPU {cpu}: it cannot be pinned to; the kernel's call counts to {}",
+                "CPU {cpu}: no thread can be pinned to it from here, only to CPUs below {}. `--to libvirt` pins to all",
                 CpuSet::MAX_CPU
             ));
         }

@@ -5,39 +5,41 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use vshmem_plan::settings::below;
-use vshmem_session::FindError;
 
-use super::journal::moment;
+use super::journal::crash_point;
 use super::place::Place;
-use super::state::{Change, State};
+use super::state::{AppliedPlan, Change};
 use super::{libvirt, pool, process};
 use crate::failure::{Failure, failed};
 
 /// Takes all changes back and forgets the plan. What cannot be taken back stays noted, so that it
-/// can be tried again; the sentences say why. `tell` is given a line for each change.
+/// can be tried again; the sentences say why. `tell` is given a line for each change, once what is
+/// left is noted.
 pub fn revert(
     place: &Place,
     root: &Path,
-    mut state: State,
-    mut tell: impl FnMut(String) -> Result<(), Failure>,
+    mut state: AppliedPlan,
+    mut tell: impl FnMut(String),
 ) -> Result<(), Failure> {
     state.complete = false;
     let mut left = Vec::new();
     let mut sentences = Vec::new();
     while let Some(change) = state.changes.pop() {
-        match take_back(place, root, &change) {
-            Ok(line) => tell(line)?,
+        let line = match take_back(place, root, &change) {
+            Ok(line) => Some(line),
             Err(failure) => {
                 sentences.push(failure.to_string());
                 left.insert(0, change.clone());
+                None
             }
-        }
-        moment();
+        };
+        crash_point();
         // The last is still noted as long as it may not be taken back.
         let earlier = state.changes.len();
         state.changes.extend(left.iter().cloned());
         place.write(&state)?;
         state.changes.truncate(earlier);
+        line.into_iter().for_each(&mut tell);
     }
     if left.is_empty() {
         return place.remove(&state.name);
@@ -56,10 +58,7 @@ fn take_back(place: &Place, root: &Path, change: &Change) -> Result<String, Fail
             restore(root, file, found)?;
             Ok(format!("{}: {found} again", file.display()))
         }
-        Change::Pool { name } => match vshmem_session::find(name) {
-            Err(FindError::Unknown { .. }) => Ok(format!("pool {name}: not there")),
-            _ => pool::remove(place, name).map(|()| format!("pool {name}: removed")),
-        },
+        Change::Pool { name, uuid } => pool::remove(place, name, uuid),
         Change::Guest { name, pid, start } => {
             process::end(*pid, *start)?;
             Ok(format!("{name}: ended"))
@@ -77,7 +76,10 @@ fn restore(root: &Path, file: &Path, found: &str) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => failed(format!("{}: cannot write {found} into it: {error}", file.display())),
         Ok(now) if now == found => Ok(()),
-        Ok(now) => failed(format!("{}: it is {now}, and was {found}", file.display())),
+        Ok(now) => failed(format!(
+            "{}: it is {now} after {found} was written: something uses or sets it. End that first",
+            file.display()
+        )),
     }
 }
 

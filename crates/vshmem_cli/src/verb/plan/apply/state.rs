@@ -7,7 +7,7 @@ use vshmem_plan::Plan;
 
 /// What is noted of a plan.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct State {
+pub struct AppliedPlan {
     /// Its name.
     pub name: String,
     /// Whether everything was done.
@@ -35,6 +35,8 @@ pub enum Change {
     Pool {
         /// Its name.
         name: String,
+        /// Its UUID.
+        uuid: String,
     },
     /// A process of QEMU.
     Guest {

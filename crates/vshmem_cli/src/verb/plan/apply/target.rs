@@ -5,11 +5,11 @@ use std::path::Path;
 use vshmem_plan::Plan;
 use vshmem_plan::running::Running;
 
-use super::journal::Journal;
+use super::journal::{Journal, tell};
 use super::place::Place;
+use super::quoted::quoted;
 use super::{libvirt, qemu};
 use crate::failure::{Failure, failed};
-use crate::show;
 
 /// Who runs the guests.
 #[derive(Debug)]
@@ -30,7 +30,10 @@ impl Target {
         plan: &Plan,
         running: &Running,
     ) -> Result<(), Failure> {
-        for guest in plan.guests.iter().filter(|_| !matches!(self, Self::Host)) {
+        if matches!(self, Self::Host) {
+            return Ok(());
+        }
+        for (number, guest) in plan.guests.iter().enumerate() {
             if let Some(monitor) = running.named(&guest.name).next() {
                 let (name, pid) = (&guest.name, monitor.pid);
                 return failed(format!(
@@ -38,7 +41,7 @@ impl Target {
                 ));
             }
             if let Self::Libvirt(start) = self {
-                start.require_free(place, guest)?;
+                start.require_free(place, plan, number)?;
             }
         }
         Ok(())
@@ -53,7 +56,8 @@ impl Target {
         }
         let guest = &journal.state.plan.guests[number];
         let (name, cpus, emulator) = (&guest.name, guest.cpus(), &guest.emulator);
-        show::line(format!("{name}: runs on CPUs {cpus}, its emulator on {emulator}"))
+        tell(format!("{name}: runs on CPUs {cpus}, its emulator on {emulator}"));
+        Ok(())
     }
 
     /// What is done for a guest, as commands. `directory`: where its socket would be.
@@ -63,7 +67,9 @@ impl Target {
             Self::Host => Vec::new(),
             Self::Libvirt(start) => libvirt::steps(start, guest),
             Self::Qemu(start) => {
-                let words = start.words(plan, number, directory).join(" ");
+                let words = start.words(plan, number, directory);
+                let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+                let words = words.join(" ");
                 let emulator = &guest.emulator;
                 let mut steps = vec![format!("taskset -c {emulator} qemu-system-x86_64 {words} &")];
                 for (vcpu, cpu) in guest.vcpus.iter().enumerate() {
