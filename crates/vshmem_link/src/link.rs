@@ -80,7 +80,7 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// What it can, and what has to be done in another way under it.
     fn capabilities(&self) -> Capabilities;
 
-    /// Maps a range of the pool, whole pages, where the kernel likes.
+    /// Maps a range of the pool, whole pages, anywhere.
     ///
     /// # Errors
     /// What mmap(2) says.

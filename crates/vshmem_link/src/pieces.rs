@@ -30,7 +30,7 @@ impl PieceBytes {
         Ok((whole, length))
     }
 
-    /// Maps a range of a device where the kernel likes.
+    /// Maps a range of a device anywhere.
     pub fn map(
         self,
         device: &Device,

@@ -22,7 +22,7 @@ pub struct CreateRequest {
     pub group: Option<u32>,
     /// Bytes of a huge page, for a pool on hugetlbfs.
     pub huge_page: Option<u64>,
-    /// Where its pages are to lie; `None`: as the kernel likes.
+    /// Where its pages are to lie; `None`: anywhere.
     pub placement: Option<Placement>,
     /// Changes to the limits, name and value.
     pub limits: Vec<(String, u64)>,

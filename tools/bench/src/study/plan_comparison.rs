@@ -75,7 +75,7 @@ impl PlanComparison {
         let mut limits = Vec::new();
         if self.sockets < 2 {
             limits.push(
-                "This machine has one socket: guests side by side share it, so what a socket's border costs is not shown.".into(),
+                "This machine has one socket: guests side by side share it, so the cost of access across sockets is not shown.".into(),
             );
         }
         if self.nodes < 2 {
