@@ -224,7 +224,7 @@ int vshmem_onesided_waiting(vshmem_endpoint *endpoint);
 int vshmem_onesided_fail(vshmem_endpoint *endpoint);
 /* A message with VSHMEM_TAG. */
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
-/* Drops what waits, without a word. The endpoints are closed after it. */
+/* Drops what waits, and reports nothing. The endpoints are closed after it. */
 void vshmem_onesided_close(void);
 
 /* backoff.c */

@@ -1,4 +1,4 @@
-/* The component for collectives as Open MPI 4.1 wants it: coll interface 2.0.0, modules 2.3.0. */
+/* The component for collectives of Open MPI 4.1: coll interface 2.0.0, modules 2.3.0. */
 #include "coll_vshmem.h"
 
 #include "ompi/constants.h"

@@ -1,4 +1,4 @@
-/* The component as Open MPI 4.1 wants it: BTL interface 3.1.0. What this calls of Open MPI:
+/* The component for Open MPI 4.1: BTL interface 3.1.0. What this calls of Open MPI:
  * upcalls_4_1.c, modex_4_1.c. */
 #include "btl_vshmem.h"
 

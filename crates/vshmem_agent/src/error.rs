@@ -49,7 +49,7 @@ pub enum AgentError {
     /// It ended before it was at work.
     #[error("the agent did not come up: {0}")]
     Ended(std::process::ExitStatus),
-    /// It ended without a word.
+    /// It ended and reported nothing.
     #[error("the agent ended before it was up")]
     Silent,
     /// It was given up.

@@ -159,8 +159,7 @@ fn the_comparison_of_a_plan_says_what_it_does_not_show() {
         text(&command.output().unwrap())
     };
     let said = list(&[]);
-    for part in ["not shown: Huge pages", "--lab", "laplace-512.guests.vshmem", "hpcc-1000.native"]
-    {
+    for part in ["limit: Huge pages", "--lab", "laplace-512.guests.vshmem", "hpcc-1000.native"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("guest-host") && !said.contains("noise"), "{said}");

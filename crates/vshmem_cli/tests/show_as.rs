@@ -204,7 +204,7 @@ fn containers_are_given_the_file() {
     assert_eq!(edits["hooks"][0]["hookName"], "createRuntime");
     let hook: Vec<&str> =
         edits["hooks"][0]["args"].as_array().unwrap().iter().filter_map(|a| a.as_str()).collect();
-    // Of the pool of today: a file that another user makes there later is refused.
+    // A file of another owner was made there after the pool was removed: it is refused.
     let owner = std::fs::metadata(pool.place()).unwrap().uid();
     assert_eq!(hook.join(" "), format!("{keep} --owner {owner}"));
     assert_eq!(edits["hooks"][0]["timeout"], 30);

@@ -1,8 +1,8 @@
 //! Link `dax`: the memory of an nvdimm or a virtio-pmem device as `/dev/daxX.Y`. The kernel's own
 //! driver serves it, cached, to whom its mode lets in; there are no interrupts.
 //!
-//! The device maps whole pieces of its alignment (4 KiB or 2 MiB, as its label says) and nothing
-//! else (`pieces.rs`).
+//! The device maps whole units of its alignment (4 KiB or 2 MiB, as its label says) and nothing
+//! else (`granularity.rs`).
 
 use std::fs;
 use std::ops::Range;
@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection};
 
 use crate::device::{Device, entries, is_character_device, or_what_to_do};
+use crate::granularity::Granularity;
 use crate::link::{Capabilities, Link, LinkKind, Sleeping};
-use crate::pieces::PieceBytes;
 use crate::region::RegionError;
 
 /// Where the kernel lists these devices.
@@ -107,7 +107,7 @@ impl Link for Dax {
     }
 
     fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
-        PieceBytes(self.align).map(&self.device, offset, bytes, protection)
+        Granularity(self.align).map(&self.device, offset, bytes, protection)
     }
 
     unsafe fn map_at(
@@ -118,7 +118,7 @@ impl Link for Dax {
         at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
         // SAFETY: by this function's own contract.
-        unsafe { PieceBytes(self.align).map_at(&self.device, offset, bytes, protection, at) }
+        unsafe { Granularity(self.align).map_at(&self.device, offset, bytes, protection, at) }
     }
 
     fn descriptor(&self) -> Option<i32> {
@@ -126,7 +126,7 @@ impl Link for Dax {
     }
 
     fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
-        PieceBytes(self.align).footprint(start, bytes)
+        Granularity(self.align).footprint(start, bytes)
     }
 }
 

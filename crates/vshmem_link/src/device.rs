@@ -95,7 +95,7 @@ impl Device {
         self.descriptor.load(Ordering::Relaxed)
     }
 
-    /// Maps a part of it where the kernel likes.
+    /// Maps a part of it anywhere.
     pub fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
         self.with(|file| map_file(file, offset, bytes, protection))
     }

@@ -12,13 +12,14 @@
 //! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in
 //!    docs/internals/links.md what it can and the longest time that a waiter may lie unnoticed.
 
-#![allow(unsafe_code)] // mapping at a given address is the caller's to vouch for
+#![allow(unsafe_code)] // mapping at a given address: what lies there may be replaced, by the caller's contract
 
 mod dax;
 mod device;
 mod discovery;
 mod domain;
 mod file_limit;
+mod granularity;
 mod ivshmem;
 mod link;
 mod local;
@@ -26,7 +27,6 @@ mod mapped_file;
 mod namespace;
 mod notice;
 mod peer;
-mod pieces;
 mod process;
 mod rates;
 mod region;

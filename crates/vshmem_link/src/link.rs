@@ -80,7 +80,7 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// What it can, and what has to be done in another way under it.
     fn capabilities(&self) -> Capabilities;
 
-    /// Maps a range of the pool, whole pages, where the kernel likes.
+    /// Maps a range of the pool, whole pages, anywhere.
     ///
     /// # Errors
     /// What mmap(2) says.
@@ -89,7 +89,7 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// Maps a range of the pool, whole pages, at an address, replacing what is mapped there.
     ///
     /// # Errors
-    /// What mmap(2) says; EINVAL where the device maps larger pieces, and the address does not suit
+    /// What mmap(2) says; EINVAL where the device maps larger units, and the address does not suit
     /// them.
     ///
     /// # Safety
@@ -179,7 +179,7 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     }
 
     /// The range of addresses that a mapping of `bytes` at `start` took, where the device maps
-    /// larger pieces than it was asked for.
+    /// larger units than it was asked for.
     fn footprint(&self, start: usize, bytes: usize) -> std::ops::Range<usize> {
         start..start.saturating_add(bytes)
     }

@@ -68,8 +68,8 @@ impl Uml {
         // All rights at first: what a PFN mapping may become is fixed when it is made.
         let whole = self.device.map(0, prefix, Protection::READ_WRITE)?;
         let start = offset as usize;
-        // SAFETY: `whole` was made here and is seen by no other code; `at` is the caller's to vouch
-        // for.
+        // SAFETY: `whole` was made here and is seen by no other code; what lies at `at` may
+        // be replaced, by the caller's contract.
         let part = unsafe { remap_part(&whole, start, bytes, protection, at) }?;
         // What is left of the prefix ends before the part that was moved away.
         whole.forget_from(start);

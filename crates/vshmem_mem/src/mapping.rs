@@ -123,7 +123,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Maps a part of a file, shared, where the kernel likes.
+/// Maps a part of a file, shared, anywhere.
 ///
 /// # Errors
 /// What mmap(2) says.

@@ -133,7 +133,7 @@ impl PagesByNode {
     }
 }
 
-/// Whether a page of a mapping is there: a page that is not stays away.
+/// Whether a page of a mapping is there: one that is not is not faulted in.
 fn is_resident(page: usize) -> bool {
     let mut resident = 0_u8;
     let words = [page, 1, &raw mut resident as usize];

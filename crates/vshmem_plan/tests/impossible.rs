@@ -74,6 +74,12 @@ fn rows() -> Vec<Row> {
             "--host-memory 64G",
         ),
         (
+            "two-sockets-smt",
+            Request { host_memory: Some(2 << 40), ..default },
+            "--host-memory 2048G",
+            "--host-memory 64G",
+        ),
+        (
             "two-cpus",
             Request { host_memory: Some((16 << 30) - (1 << 20)), ..default },
             "memory for every guest",
@@ -120,5 +126,23 @@ fn what_cannot_be_done_names_the_nearest_that_can() {
             let again = plan(&machine, &with(request, &option, &value));
             assert!(again.is_ok(), "{sentence}: {option} {value}: {}", again.unwrap_err());
         }
+    }
+}
+
+/// Less of one alone does not help where two things are too much.
+#[test]
+fn what_asks_for_too_much_twice_is_told_what_to_leave_out() {
+    let machine = machine("two-sockets-smt");
+    let host_memory = Some(2 << 40);
+    let huge_pool = Request { host_memory, ..pool(1 << 40, PoolPlacement::ByRule) };
+    let no_node = Request { host_memory, ..pool(1 << 30, PoolPlacement::Node(5)) };
+    let no_node_huge = pool(1 << 40, PoolPlacement::Node(5));
+    for (request, nearest) in [
+        (huge_pool, "leave out --host-memory and --pool"),
+        (no_node, "leave out --host-memory and --pool"),
+        (no_node_huge, "leave out --pool"),
+    ] {
+        let said = plan(&machine, &request).unwrap_err();
+        assert!(said.nearest.ends_with(nearest), "{said}");
     }
 }

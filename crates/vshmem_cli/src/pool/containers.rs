@@ -2,7 +2,7 @@
 //! it at this moment.
 //!
 //! They are found by the text of /proc/PID/mountinfo alone. No path of a container is opened: its
-//! mounts are its user's, and a file system in user space can keep whoever walks into it for ever.
+//! mounts are its user's, and a file system in user space can block a path lookup without end.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -119,8 +119,8 @@ fn placement(text: &str) -> Result<Placement, String> {
         [] => {
             Err(format!("{text:?} names no node: write 0, 0,1, 0-3, interleave or interleave:0,1"))
         }
-        _ if in_turn.is_some() => Ok(Placement::Alike(PageNodes::Interleave(nodes))),
-        [node] => Ok(Placement::Alike(PageNodes::Bind(node))),
+        _ if in_turn.is_some() => Ok(Placement::Uniform(PageNodes::Interleave(nodes))),
+        [node] => Ok(Placement::Uniform(PageNodes::Bind(node))),
         _ => Ok(Placement::RangeEach(nodes)),
     }
 }
@@ -268,11 +268,11 @@ mod tests {
 
     #[test]
     fn lists_of_nodes_are_read() {
-        assert_eq!(placement("1"), Ok(Placement::Alike(PageNodes::Bind(1))));
+        assert_eq!(placement("1"), Ok(Placement::Uniform(PageNodes::Bind(1))));
         assert_eq!(placement("0,2-3"), Ok(Placement::RangeEach(vec![0, 2, 3])));
         let in_turn = placement("interleave");
-        assert!(matches!(in_turn, Ok(Placement::Alike(PageNodes::Interleave(_)))));
-        let in_turn = Placement::Alike(PageNodes::Interleave(vec![1, 3]));
+        assert!(matches!(in_turn, Ok(Placement::Uniform(PageNodes::Interleave(_)))));
+        let in_turn = Placement::Uniform(PageNodes::Interleave(vec![1, 3]));
         assert_eq!(placement("interleave:1,3"), Ok(in_turn));
         assert!(
             ["-1", "", "all", "interleave1", "interleave:"]

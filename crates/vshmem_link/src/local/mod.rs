@@ -16,10 +16,10 @@ mod label;
 
 use crate::device::{Device, entries};
 use crate::file_limit;
+use crate::granularity::Granularity;
 use crate::link::{
     Candidate, Capabilities, Changes, Link, LinkKind, Memory, PAGE_BYTES, Sleeping, write_zeros,
 };
-use crate::pieces::PieceBytes;
 use crate::region::{Region, RegionError};
 use crate::served::Served;
 pub use label::{DAX_FRONT, dax_label};
@@ -50,14 +50,14 @@ pub struct Local {
     /// Bytes in front of the pool: 0, or a label for guests' nvdimm drivers.
     front: u64,
     /// Bytes of a huge page, for a file on hugetlbfs: it is mapped in whole ones only.
-    huge_page: Option<PieceBytes>,
+    huge_page: Option<Granularity>,
 }
 
 /// Bytes of a huge page, if a file lies on hugetlbfs.
-fn huge_page_of(file: BorrowedFd<'_>) -> Option<PieceBytes> {
+fn huge_page_of(file: BorrowedFd<'_>) -> Option<Granularity> {
     const HUGETLBFS: i64 = 0x9584_58f6;
     let system = rustix::fs::fstatfs(file).ok().filter(|system| system.f_type == HUGETLBFS)?;
-    u64::try_from(system.f_bsize).ok().filter(|bytes| bytes.is_power_of_two()).map(PieceBytes)
+    u64::try_from(system.f_bsize).ok().filter(|bytes| bytes.is_power_of_two()).map(Granularity)
 }
 
 impl Local {

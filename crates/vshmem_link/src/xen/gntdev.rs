@@ -120,7 +120,7 @@ impl Gntdev {
             let some = (pages - done).min(MOST_PAGES);
             let part = Grants { first: first + done, pages: some, ..wanted };
             let begin = done as usize * PAGE as usize;
-            // SAFETY: the range was just reserved, or is the caller's to vouch for.
+            // SAFETY: the range was just reserved, or may be replaced, by the caller's contract.
             let mapped = unsafe {
                 let at = NonNull::new_unchecked(whole.as_ptr().add(begin));
                 self.with(|file| map_request(file, part, protection, Some(at)))

@@ -13,8 +13,8 @@ pub(super) enum Owner {
     Guest(usize),
     /// The pool of that number from 0.
     Pool(usize),
-    /// Nobody.
-    Nobody,
+    /// In no use.
+    Unused,
 }
 
 /// A socket.
@@ -90,7 +90,7 @@ fn owned(plan: &Plan, core: &Core) -> OwnedCore {
     let owner = match guest {
         Some(guest) => Owner::Guest(guest),
         None if plan.host.cpus.contains(core.cpus[0]) => Owner::Host,
-        None => Owner::Nobody,
+        None => Owner::Unused,
     };
     let is_idle = |cpu: &&u32| plan.unused.iter().any(|unused| unused.cpus.contains(**cpu));
     OwnedCore { cpus: core.cpus.clone(), owner, idle: core.cpus.iter().filter(is_idle).count() }
@@ -119,20 +119,20 @@ pub(super) fn shares(machine: &Machine, plan: &Plan, node: u32) -> Vec<(Owner, S
     shares.push((Owner::Host, "host".into(), kept.map(|(_, bytes)| bytes).sum()));
     let given: u64 = shares.iter().map(|(.., bytes)| bytes).sum();
     let all = machine.node(node).map_or(0, |node| node.bytes);
-    shares.push((Owner::Nobody, "unused".into(), all.saturating_sub(given)));
+    shares.push((Owner::Unused, "unused".into(), all.saturating_sub(given)));
     shares.retain(|(.., bytes)| *bytes > 0);
     shares
 }
 
 /// What is written into a core: `H` for the host, a guest's number, letters from the tenth on, `.`
-/// for nobody.
+/// for what is unused.
 pub(super) fn mark(owner: Owner) -> char {
     const GUESTS: &[u8] = b"123456789abcdefghijklmnopqrstuvwxyz";
     match owner {
         Owner::Host => 'H',
         Owner::Guest(number) => GUESTS.get(number).map_or('*', |mark| char::from(*mark)),
         Owner::Pool(_) => '=',
-        Owner::Nobody => '.',
+        Owner::Unused => '.',
     }
 }
 

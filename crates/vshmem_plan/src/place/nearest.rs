@@ -1,12 +1,12 @@
 //! The nearest request that a machine can meet, found by trying: requests that ask for less, one
-//! thing at a time.
+//! thing at a time, then those that leave something out.
 
 use crate::form::bytes as shown;
 use crate::machine::Machine;
-use crate::request::{Cut, HugePage, PoolRequest, Request};
+use crate::request::{Cut, HugePage, PoolPlacement, PoolRequest, Request};
 
-/// The least pool that is tried.
-const LEAST_POOL: u64 = 1 << 20;
+/// The least pool, and the least memory of the host, that is tried.
+const LEAST: u64 = 1 << 20;
 
 /// A sentence with the first of them that can be met.
 pub(super) fn of(
@@ -15,22 +15,52 @@ pub(super) fn of(
     can_be_met: impl Fn(&Request) -> bool,
 ) -> String {
     let mut less = smaller_pages(request);
+    less.extend(other_placements(machine, request));
     less.extend(smaller_pools(request));
     less.extend(less_for_host(request));
     less.extend(fewer_guests(machine, request));
+    less.extend(without(request));
     match less.iter().find(|(_, request)| can_be_met(request)) {
         Some((words, _)) => format!("The nearest that can be done: {words}"),
-        None => "There is too little memory for a guest, whatever is asked for".into(),
+        None if can_be_met(&Request::default()) => {
+            "No request that asks for less in one thing can be met; `vshmem plan` without options \
+             shows what fits"
+                .into()
+        }
+        None => "No request that asks for less in one thing can be met, nor one without options: \
+                 `vshmem plan --guests 1` asks for the least"
+            .into(),
     }
 }
 
+fn other_placements(machine: &Machine, request: &Request) -> Vec<(String, Request)> {
+    let Some(pool) = request.pool else { return Vec::new() };
+    let with = |words: String, placement| {
+        let pool = Some(PoolRequest { placement, ..pool });
+        (format!("--pool-numa {words}"), Request { pool, ..*request })
+    };
+    match pool.placement {
+        PoolPlacement::ByRule | PoolPlacement::Interleave => Vec::new(),
+        PoolPlacement::PerPair => vec![with("interleave".into(), PoolPlacement::Interleave)],
+        PoolPlacement::Node(wanted) => {
+            let mut nodes: Vec<u32> = machine.nodes.iter().map(|node| node.number).collect();
+            nodes.retain(|node| *node != wanted);
+            nodes.sort_by_key(|node| node.abs_diff(wanted));
+            nodes.iter().map(|node| with(node.to_string(), PoolPlacement::Node(*node))).collect()
+        }
+    }
+}
+
+/// From the next power of two: a pool of another size is refused.
 fn smaller_pools(request: &Request) -> Vec<(String, Request)> {
     let Some(pool) = request.pool else { return Vec::new() };
     let mut less = Vec::new();
-    let mut bytes = pool.bytes / 2;
-    while bytes >= LEAST_POOL {
-        let pool = Some(PoolRequest { bytes, ..pool });
-        less.push((format!("--pool {}", shown(bytes)), Request { pool, ..*request }));
+    let mut bytes = pool.bytes.max(LEAST).checked_next_power_of_two().unwrap_or(1 << 63);
+    while bytes >= LEAST {
+        if bytes != pool.bytes {
+            let pool = Some(PoolRequest { bytes, ..pool });
+            less.push((format!("--pool {}", shown(bytes)), Request { pool, ..*request }));
+        }
         bytes /= 2;
     }
     less
@@ -46,8 +76,7 @@ fn smaller_pages(request: &Request) -> Vec<(String, Request)> {
 
 fn less_for_host(request: &Request) -> Vec<(String, Request)> {
     let Some(bytes) = request.host_memory else { return Vec::new() };
-    // Down to a sixteenth.
-    let less = (1..=4).map(|halvings| bytes >> halvings).filter(|bytes| *bytes >= 1 << 20);
+    let less = (1..u64::BITS).map(|halvings| bytes >> halvings).take_while(|less| *less >= LEAST);
     less.map(|bytes| bytes >> 20 << 20)
         .map(|bytes| {
             let host_memory = Some(bytes);
@@ -68,4 +97,18 @@ fn fewer_guests(machine: &Machine, request: &Request) -> Vec<(String, Request)> 
         .rev()
         .map(|count| (format!("--guests {count}"), Request { cut: Cut::Count(count), ..*request }));
     fewer.collect()
+}
+
+/// Pool and memory of the host may both be too much: then less of one alone does not help.
+fn without(request: &Request) -> Vec<(String, Request)> {
+    let host = ("--host-memory", Request { host_memory: None, ..*request });
+    let pool = ("--pool", Request { pool: None, ..*request });
+    let both = ("--host-memory and --pool", Request { host_memory: None, ..pool.1 });
+    let all = match (request.host_memory, request.pool) {
+        (Some(_), Some(_)) => vec![host, pool, both],
+        (Some(_), None) => vec![host],
+        (None, Some(_)) => vec![pool],
+        (None, None) => Vec::new(),
+    };
+    all.into_iter().map(|(words, request)| (format!("leave out {words}"), request)).collect()
 }

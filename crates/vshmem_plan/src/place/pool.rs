@@ -1,4 +1,4 @@
-//! Where pools lie.
+//! Where pools lie. The nearest request that can be met is found by trying ([`super::nearest`]).
 
 use crate::error::Impossible;
 use crate::form::bytes as shown;
@@ -18,10 +18,7 @@ pub(super) fn place(
         return Err(Impossible {
             wanted: format!("--pool {}", shown(bytes)),
             found: "a PCI device shows a power of two, and a pool has 1 MiB at least".into(),
-            nearest: format!(
-                "The nearest that can be done: --pool {}",
-                shown(bytes.max(1 << 20).next_power_of_two())
-            ),
+            nearest: String::new(),
         });
     }
     let all: Vec<usize> = (0..guests.len()).collect();
@@ -102,11 +99,8 @@ fn no_such_node(machine: &Machine, number: u32) -> Impossible {
     let known: NumberSet = with_memory.map(|node| node.number).collect();
     Impossible {
         wanted: format!("--pool-numa {number}"),
-        found: "there is no such node with memory".into(),
-        nearest: format!(
-            "The nearest that can be done: --pool-numa {}. Nodes with memory: {known}",
-            known.iter().min_by_key(|node| node.abs_diff(number)).unwrap_or(0)
-        ),
+        found: format!("there is no such node with memory, only {known}"),
+        nearest: String::new(),
     }
 }
 
@@ -114,6 +108,6 @@ fn odd(guests: usize) -> Impossible {
     Impossible {
         wanted: "--pool-numa per-pair".into(),
         found: format!("the plan has an odd number of guests, {guests}"),
-        nearest: "Use --pool-numa interleave, or an even number of guests".into(),
+        nearest: String::new(),
     }
 }

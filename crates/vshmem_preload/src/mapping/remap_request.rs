@@ -71,7 +71,7 @@ impl RemapRequest {
     }
 
     /// Takes the addresses of the new range, without any access: in place of what lies there where
-    /// the program has asked for it, and else where the kernel likes.
+    /// the program has asked for it, and else anywhere.
     pub fn reserve(self) -> Result<usize, Errno> {
         let fixed = self.has(libc::MREMAP_FIXED);
         let at = if fixed { self.target } else { 0 };

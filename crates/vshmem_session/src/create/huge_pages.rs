@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// The pool of huge pages of one size, of the machine or of a node.
+/// Reserved huge pages of one size, of the machine or of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HugePages {
     folder: PathBuf,
-    /// Pages of the pool.
+    /// All of them.
     pub total: u64,
     /// Pages that are no file's and promised to none.
     pub free: u64,

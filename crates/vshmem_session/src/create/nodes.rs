@@ -15,8 +15,8 @@ const NODES: &str = "/sys/devices/system/node";
 /// Where pages are to lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// All alike.
-    Alike(PageNodes),
+    /// All pages by one rule.
+    Uniform(PageNodes),
     /// A range of pages for segments on each of these nodes, of equal size; the tables on all of
     /// them in turn.
     RangeEach(Vec<u32>),
@@ -27,7 +27,7 @@ impl Placement {
     #[must_use]
     pub fn nodes(&self) -> &[u32] {
         match self {
-            Self::Alike(nodes) => nodes.nodes(),
+            Self::Uniform(nodes) => nodes.nodes(),
             Self::RangeEach(nodes) => nodes,
         }
     }
@@ -98,7 +98,7 @@ pub fn parts(
     page: u64,
 ) -> Vec<Part> {
     let nodes = match placement {
-        Placement::Alike(nodes) => {
+        Placement::Uniform(nodes) => {
             return vec![Part { offset: 0, bytes: total, nodes: nodes.clone() }];
         }
         Placement::RangeEach(nodes) => PageNodes::Interleave(nodes.clone()),

@@ -65,7 +65,7 @@ fn node_ranges(
     };
     let cut = cut(nodes, front, layout, unit).ok_or_else(|| CreateError::Cut {
         name: request.name.clone(),
-        count: nodes.len(),
+        nodes: nodes.clone(),
         unit,
     })?;
     for (range, cut) in ranges.iter_mut().zip(cut) {

@@ -22,7 +22,7 @@ pub struct CreateRequest {
     pub group: Option<u32>,
     /// Bytes of a huge page, for a pool on hugetlbfs.
     pub huge_page: Option<u64>,
-    /// Where its pages are to lie; `None`: as the kernel likes.
+    /// Where its pages are to lie; `None`: anywhere.
     pub placement: Option<Placement>,
     /// Changes to the limits, name and value.
     pub limits: Vec<(String, u64)>,
@@ -117,13 +117,13 @@ pub enum CreateError {
     },
     /// The data pages cannot be cut up so.
     #[error(
-        "pool {name}: it cannot have a range of pages on each of {count} nodes: they are at most {NODE_RANGES}, and each takes {} MiB at least beside the tables. Take a larger --size, or put pages on the nodes in turn: `--numa interleave`", unit.div_ceil(1 << 20)
+        "pool {name}: it cannot have a range of pages on each of {} nodes: they are at most {NODE_RANGES}, and each takes {} at least beside the tables. Take a larger --size, or put pages on these nodes in turn: `--numa interleave:{}`", nodes.len(), size(*unit), list(nodes)
     )]
     Cut {
         /// The name.
         name: String,
         /// Nodes that were asked for.
-        count: usize,
+        nodes: Vec<u32>,
         /// Bytes of the smallest range.
         unit: u64,
     },
@@ -209,6 +209,16 @@ fn usable(name: &str, place: &Path, bytes: u64) -> String {
     format!("`vshmem pool create {name} --size {bytes}` makes the pool in a file of its own")
 }
 
+/// A size in the largest unit that has it whole.
+fn size(bytes: u64) -> String {
+    let shift = [30, 20].into_iter().find(|shift| bytes.is_multiple_of(1 << shift)).unwrap_or(10);
+    format!("{} {}", bytes >> shift, ["KiB", "MiB", "GiB"][shift / 10 - 1])
+}
+
+fn list(nodes: &[u32]) -> String {
+    nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// What to do where huge pages are missing.
 fn too_few(name: &str, bytes: u64, page: u64, node: Option<u32>, found: &HugePages) -> String {
     let needed = bytes.div_ceil(page);
@@ -290,5 +300,17 @@ mod tests {
         }
         assert_eq!((geometry.semvmx, geometry.shmall), (77, 77));
         assert!(!names.contains("pages"), "{names}");
+    }
+
+    #[test]
+    fn ranges_that_do_not_fit_are_answered_with_the_nodes_and_the_size_of_a_page() {
+        let said = |unit| {
+            let nodes = vec![0, 2];
+            CreateError::Cut { name: "p".into(), nodes, unit }.to_string()
+        };
+        assert!(said(4096).contains("takes 4 KiB at least"), "{}", said(4096));
+        assert!(said(2 << 20).contains("takes 2 MiB at least"), "{}", said(2 << 20));
+        assert!(said(1 << 30).contains("takes 1 GiB at least"), "{}", said(1 << 30));
+        assert!(said(4096).ends_with("`--numa interleave:0,2`"), "{}", said(4096));
     }
 }

@@ -8,8 +8,9 @@ use std::path::Path;
 use super::case::Case;
 use super::environment::Environment;
 
-/// The places that are compared: the machine itself, one wide guest, guests side by side.
-const PLACES: [Environment; 3] = [Environment::Native, Environment::Guest, Environment::Guests];
+/// The environments that are compared: the machine itself, one wide guest, guests side by side.
+const ENVIRONMENTS: [Environment; 3] =
+    [Environment::Native, Environment::Guest, Environment::Guests];
 
 /// What decides how much of the comparison a machine can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl PlanComparison {
         let guests = benches(Environment::Guests);
         let mut cases = all;
         cases.retain(|case| {
-            PLACES.contains(&case.environment)
+            ENVIRONMENTS.contains(&case.environment)
                 && native.contains(&case.bench)
                 && guests.contains(&case.bench)
         });
@@ -75,7 +76,7 @@ impl PlanComparison {
         let mut limits = Vec::new();
         if self.sockets < 2 {
             limits.push(
-                "This machine has one socket: guests side by side share it, so what a socket's border costs is not shown.".into(),
+                "This machine has one socket: guests side by side share it, so the cost of access across sockets is not shown.".into(),
             );
         }
         if self.nodes < 2 {

@@ -27,7 +27,7 @@ pub fn file(pool: &HostPool, command: &Path) -> Result<String, Failure> {
     let hook: Value = json!({
         "hookName": "createRuntime",
         "path": command.display().to_string(),
-        // The pool of today. Whoever makes a file of its name when it is gone is refused.
+        // The hook refuses a file of another owner: it was made after the pool was removed.
         "args": ["vshmem", "agent", "--keep", "--pool", place, "--owner", pool.owner.to_string()],
         "timeout": TIMEOUT,
     });

@@ -96,7 +96,7 @@ impl Run {
     fn show_limits(&self) -> Result<(), Failure> {
         if self.plan && !self.json {
             for limit in PlanComparison::here(self.lab.is_some()).limits() {
-                show::line(format!("not shown: {limit}"))?;
+                show::line(format!("limit: {limit}"))?;
             }
         }
         Ok(())

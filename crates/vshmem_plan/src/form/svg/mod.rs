@@ -113,12 +113,12 @@ fn core(plan: &Plan, core: &OwnedCore, x: u32, y: u32) -> String {
     let owner = match core.owner {
         Owner::Host => "the host".to_owned(),
         Owner::Guest(number) => plan.guests[number].name.clone(),
-        Owner::Pool(_) | Owner::Nobody => "nobody".to_owned(),
+        Owner::Pool(_) | Owner::Unused => "unused".to_owned(),
     };
     let (width, height) = (CORE.0 - 4, CORE.1 - 4);
     let threads = small(core.cpus.len()).max(1);
     let cpus: Vec<String> = core.cpus.iter().map(u32::to_string).collect();
-    let whole = if core.idle == core.cpus.len() { Owner::Nobody } else { core.owner };
+    let whole = if core.idle == core.cpus.len() { Owner::Unused } else { core.owner };
     let mut text = format!(
         "<g><title>CPUs {}: {owner}</title><rect class=\"{}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>\
          <text class=\"mark\" x=\"{}\" y=\"{}\">{}</text>",
@@ -130,7 +130,7 @@ fn core(plan: &Plan, core: &OwnedCore, x: u32, y: u32) -> String {
     );
     for thread in (0..threads).filter(|_| threads > 1) {
         let is_idle = core.cpus.len() - (thread as usize) <= core.idle;
-        let of = if is_idle { Owner::Nobody } else { core.owner };
+        let of = if is_idle { Owner::Unused } else { core.owner };
         let (left, right) = (width * thread / threads, width * (thread + 1) / threads);
         text += &format!(
             "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"5\"/>",

@@ -1,8 +1,8 @@
-//! Memory that is mapped in whole pieces only: huge pages, and dax devices with a large alignment.
+//! Memory that is mapped in whole units only: huge pages, and dax devices with a large alignment.
 //!
-//! The kernel maps and unmaps whole pieces and nothing else. The pieces around a range are mapped,
+//! The kernel maps and unmaps whole units and nothing else. The units around a range are mapped,
 //! and the range inside is what the caller gets. Then a range can only lie at addresses that are
-//! the same as its offset modulo a piece, as segments of huge pages do on Linux.
+//! the same as its offset modulo a unit, as segments of huge pages do on Linux.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -12,25 +12,25 @@ use vshmem_mem::{Mapping, Protection, map_file_free};
 
 use crate::device::Device;
 
-/// Bytes of a piece: a power of two, of a page at least.
+/// Bytes of a unit: a power of two, of a page at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PieceBytes(pub u64);
+pub(crate) struct Granularity(pub u64);
 
-impl PieceBytes {
-    /// The pieces that a range lies in.
+impl Granularity {
+    /// The units that a range lies in.
     fn around(self, offset: u64, bytes: u64) -> Option<Range<u64>> {
         let end = offset.checked_add(bytes)?.checked_next_multiple_of(self.0)?;
         Some(offset - offset % self.0..end)
     }
 
-    /// The pieces that a range lies in, and their length.
+    /// The units that a range lies in, and their length.
     fn whole(self, offset: u64, bytes: usize) -> Result<(Range<u64>, usize), Errno> {
         let whole = self.around(offset, bytes as u64).ok_or(Errno::INVAL)?;
         let length = usize::try_from(whole.end - whole.start).map_err(|_| Errno::NOMEM)?;
         Ok((whole, length))
     }
 
-    /// Maps a range of a device where the kernel likes.
+    /// Maps a range of a device anywhere.
     pub fn map(
         self,
         device: &Device,
@@ -66,8 +66,8 @@ impl PieceBytes {
         if !(start as u64).is_multiple_of(self.0) {
             return Err(Errno::INVAL);
         }
-        // What lies in the range itself is the caller's to vouch for; what lies around it is not,
-        // so all of it has to be free.
+        // What lies in the range itself may be replaced, by the caller's contract; what lies around
+        // it may not, so all of it has to be free.
         // SAFETY: by this function's own contract for the range at `at`, which is given up here.
         unsafe { vshmem_mem::unmap(at, bytes) }?;
         let mapping =
@@ -89,13 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pieces_around_a_range_are_whole() {
+    fn the_units_around_a_range_are_whole() {
         const M: u64 = 1 << 20;
-        let large = PieceBytes(2 * M);
+        let large = Granularity(2 * M);
         assert_eq!(large.around(0, 4096), Some(0..2 * M));
         assert_eq!(large.around(2 * M - 4096, 8192), Some(0..4 * M));
         assert_eq!(large.around(2 * M, 2 * M), Some(2 * M..4 * M));
-        assert_eq!(PieceBytes(4096).around(4096, 4096), Some(4096..8192));
+        assert_eq!(Granularity(4096).around(4096, 4096), Some(4096..8192));
         assert_eq!(large.around(u64::MAX - 4095, 4096), None);
     }
 }
