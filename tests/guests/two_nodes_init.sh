@@ -29,6 +29,9 @@ facts() { # facts POOL: what `pool show` says of nodes
 	vshmem pool show "$1" | sed -n 's/^nodes  *//p'
 }
 remove() { vshmem pool check "$1" >/dev/null || echo "FAILED: pool check $1"; vshmem pool rm "$1" >/dev/null; }
+free=/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
+# The agent has a pool mapped until it has noticed that the pool is gone.
+all_free() { for look in $(seq 300); do [ "$(cat $free)" = 40 ] && break; sleep 0.2; done; }
 M=1048576
 
 check 'this host has two nodes' '0-1' cat /sys/devices/system/node/has_memory
@@ -76,13 +79,12 @@ check 'huge pages of node 1' '1 1 1 12288' segments huge 0 3 $((4 * M))
 check 'small segments in huge pages' '1 1 1 1 8192' segments huge 0 4 5000
 check 'pool show: huge pages on node 1' 'node 1: 32M*' facts huge
 remove huge
+all_free
 create huge --size 64M --hugepages 2M --numa 0,1
 check 'huge pages of each node: 0' '0 0 8192' segments huge 0 2 $((4 * M))
 check 'huge pages of each node: 1' '1 1 8192' segments huge 2 2 $((4 * M))
 remove huge
-# The agent has the pool mapped until it has noticed that the pool is gone.
-free=/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
-for look in $(seq 100); do [ "$(cat $free)" = 40 ] && break; sleep 0.2; done
+all_free
 check 'the huge pages are free again' '40' cat $free
 echo DONE
 poweroff -f

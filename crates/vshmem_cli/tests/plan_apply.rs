@@ -131,6 +131,27 @@ fn settings_are_as_they_were_whatever_moment_apply_and_undo_are_killed_at() {
 }
 
 #[test]
+fn a_setting_stays_while_another_plan_needs_it() {
+    let host = Host::new();
+    let plan = host.plan(&Name::new("two-plans"), &["--hugepages", "2M"]);
+    let before = host.files();
+    let apply = |name| {
+        host.run(&["apply", "--plan", &plan, "--to", "host", "--emulated", "--name", name], 0)
+    };
+    for name in ["one", "two"] {
+        let output = apply(name);
+        assert!(output.status.success(), "{}", complaint(&output));
+    }
+    let setting = |files: BTreeMap<PathBuf, String>| files[&host.root().join(HOST[0].0)].clone();
+    let applied = setting(host.files());
+    assert_ne!(applied, setting(before.clone()));
+    assert!(host.run(&["undo", "one"], 0).status.success());
+    assert_eq!(setting(host.files()), applied);
+    assert!(host.run(&["undo", "two"], 0).status.success());
+    assert_eq!(host.files(), before);
+}
+
+#[test]
 fn each_setting_is_written_and_the_check_finds_it() {
     let host = Host::new();
     let plan = host.plan(&Name::new("written"), &["--hugepages", "2M"]);

@@ -64,6 +64,7 @@ fn prepare(pool: &Pool) -> Result<Ground, String> {
         backed: false,
         prepare: 0,
         dax: false,
+        uuid: None,
     };
     let place = create(&request).map_err(|error| error.to_string())?;
     let session = epoch::join(&place)?;

@@ -13,6 +13,7 @@ mod revert;
 mod state;
 mod target;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -255,10 +256,26 @@ fn set(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), 
 fn require_names(name: &str, plan: &Plan) -> Result<(), Failure> {
     let guests = plan.guests.iter().map(|guest| &guest.name);
     let pools = plan.pools.iter().map(|pool| &pool.name);
-    for name in guests.chain(pools).map(String::as_str).chain([name]) {
+    for name in guests.clone().chain(pools.clone()).map(String::as_str).chain([name]) {
         if !is_name(name) {
             return Err(Failure::Usage(format!(
                 "{name:?} is no name for a plan, a guest or a pool. Use at most 32 of a-z, A-Z, 0-9, - and _"
+            )));
+        }
+    }
+    require_distinct("guests", guests)?;
+    require_distinct("pools", pools)
+}
+
+fn require_distinct<'a>(
+    what: &str,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(Failure::Usage(format!(
+                "the plan has two {what} of the name {name}. Change one of the names in its file"
             )));
         }
     }

@@ -153,14 +153,27 @@ impl Place {
         removed.or_else(|error| failed(format!("{}: cannot remove it: {error}", guests.display())))
     }
 
+    /// Another plan that is applied.
+    pub fn another(&self, name: &str) -> Result<Option<AppliedPlan>, Failure> {
+        match self.names().into_iter().find(|other| other != name) {
+            Some(other) => self.read(&other),
+            None => Ok(None),
+        }
+    }
+
     /// A sentence for a plan that is not noted.
     pub fn unknown(&self, name: &str) -> String {
+        not_applied(name, &self.names())
+    }
+
+    /// The plans that are applied.
+    fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let names = names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned));
         let mut names: Vec<String> = names.filter(|name| is_name(name)).collect();
         names.sort_unstable();
-        not_applied(name, &names)
+        names
     }
 }
 

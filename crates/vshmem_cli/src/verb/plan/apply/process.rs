@@ -23,7 +23,7 @@ pub fn end(pid: u32, start: u64) -> Result<(), Failure> {
     };
     // Of two processes with that pid, this is the one behind the handle.
     let found = process_start(pid);
-    if found == 0 || !is_same_start(found, start) {
+    if start == 0 || found == 0 || !is_same_start(found, start) {
         return Ok(());
     }
     for signal in [Signal::TERM, Signal::KILL] {

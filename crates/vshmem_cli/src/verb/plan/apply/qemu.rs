@@ -58,6 +58,10 @@ impl Start {
         let mut child = spawn(&guest.name, &words, &log)?;
         let pid = child.id();
         let start = process_start(pid);
+        if start == 0 {
+            // Without it, nothing tells this process from a later one of the same pid.
+            return failed(ended(&guest, &log));
+        }
         journal.record(Change::Guest { name: guest.name.clone(), pid, start })?;
         // All further threads have it from this one.
         pin(pid, &guest.emulator)?;

@@ -25,7 +25,15 @@ pub fn revert(
     let mut left = Vec::new();
     let mut sentences = Vec::new();
     while let Some(change) = state.changes.pop() {
-        let line = match take_back(place, root, &change) {
+        let taken_back = match &change {
+            Change::Setting { file, .. } => match leave_to_another(place, &state.name, &change) {
+                Ok(Some(other)) => Ok(format!("{}: plan {other} needs it so", file.display())),
+                Ok(None) => take_back(place, root, &change),
+                Err(failure) => Err(failure),
+            },
+            _ => take_back(place, root, &change),
+        };
+        let line = match taken_back {
             Ok(line) => Some(line),
             Err(failure) => {
                 sentences.push(failure.to_string());
@@ -49,6 +57,17 @@ pub fn revert(
         state.name,
         sentences.join("; ")
     ))
+}
+
+/// A setting stays as long as another plan is applied, which has found it as it wants it. That plan
+/// notes what was there before all of them. The other plan's name.
+fn leave_to_another(place: &Place, name: &str, change: &Change) -> Result<Option<String>, Failure> {
+    let Some(mut other) = place.another(name)? else { return Ok(None) };
+    if !other.changes.contains(change) {
+        other.changes.insert(0, change.clone());
+        place.write(&other)?;
+    }
+    Ok(Some(other.name))
 }
 
 /// Takes one change back, whether it was made or not; a line that says what was done.
