@@ -12,7 +12,7 @@
 //! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in
 //!    docs/internals/links.md what it can and the longest time that a waiter may lie unnoticed.
 
-#![allow(unsafe_code)] // mapping at a given address: what lies there may be replaced, by the caller's contract
+#![allow(unsafe_code)] // mapping at a given address replaces what lies there
 
 mod dax;
 mod device;
