@@ -462,8 +462,7 @@ pub unsafe extern "C" fn vshmem_id(pool: *const Pool, memory: *const c_void) -> 
     // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
     answer(pool.and_then(|pool| {
-        // In a forked child another thread of the parent may hold this lock for ever.
-        pool.session()?;
+        pool.session()?; // a fork's child: another thread of the parent may hold the lock below
         locked(&pool.held).get(&pool.offset(memory)).copied().ok_or(Errno::INVAL)
     }))
 }
