@@ -32,9 +32,41 @@ remove() { vshmem pool check "$1" >/dev/null || echo "FAILED: pool check $1"; vs
 free=/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
 # The agent has a pool mapped until it has noticed that the pool is gone.
 all_free() { for look in $(seq 300); do [ "$(cat $free)" = 40 ] && break; sleep 0.2; done; }
+reserve() { # reserve NODE COUNT: so many huge pages
+	file=/sys/devices/system/node/node$1/hugepages/hugepages-2048kB/nr_hugepages
+	for look in $(seq 100); do
+		echo "$2" >$file
+		[ "$(cat $file)" = "$2" ] && return
+		echo 1 >/proc/sys/vm/compact_memory
+		sleep 0.2
+	done
+	echo "FAILED: node $1 has no $2 huge pages to reserve"
+}
 M=1048576
 
 check 'this host has two nodes' '0-1' cat /sys/devices/system/node/has_memory
+
+# First, while memory is not fragmented yet.
+check 'no huge pages' '*16 huge pages of 2M, and 0 are free*echo 16 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages*' \
+	create huge --size 32M --hugepages 2M
+reserve 0 20
+check 'none on node 1' '*huge pages of 2M on node 1, and 0 are free*echo 16 > /sys/devices/system/node/node1/hugepages/*' \
+	create huge --size 32M --hugepages 2M --numa 1
+reserve 1 20
+create huge --size 32M --hugepages 2M --numa 1
+check 'huge pages of node 1' '1 1 1 12288' segments huge 0 3 $((4 * M))
+check 'small segments in huge pages' '1 1 1 1 8192' segments huge 0 4 5000
+check 'pool show: huge pages on node 1' 'node 1: 32M*' facts huge
+remove huge
+all_free
+create huge --size 64M --hugepages 2M --numa 0,1
+check 'huge pages of each node: 0' '0 0 8192' segments huge 0 2 $((4 * M))
+check 'huge pages of each node: 1' '1 1 8192' segments huge 2 2 $((4 * M))
+remove huge
+all_free
+check 'the huge pages are free again' '40' cat $free
+reserve 0 0
+reserve 1 0
 
 create bound0 --size 32M --numa 0
 check 'a pool on node 0, made use of on node 1' '0 0 0 0' segments bound0 2 3 $M
@@ -68,23 +100,5 @@ remove both
 check 'a node that is absent' '*its pages cannot lie on node 0,7*has_memory*' create absent --size 32M --numa 0,7
 check 'another one' '*its pages cannot lie on node 9*' create absent --size 32M --numa 9
 
-check 'no huge pages' '*16 huge pages of 2M, and 0 are free*echo 16 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages*' \
-	create huge --size 32M --hugepages 2M
-echo 20 >/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages
-check 'none on node 1' '*huge pages of 2M on node 1, and 0 are free*echo 16 > /sys/devices/system/node/node1/hugepages/*' \
-	create huge --size 32M --hugepages 2M --numa 1
-echo 20 >/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages
-create huge --size 32M --hugepages 2M --numa 1
-check 'huge pages of node 1' '1 1 1 12288' segments huge 0 3 $((4 * M))
-check 'small segments in huge pages' '1 1 1 1 8192' segments huge 0 4 5000
-check 'pool show: huge pages on node 1' 'node 1: 32M*' facts huge
-remove huge
-all_free
-create huge --size 64M --hugepages 2M --numa 0,1
-check 'huge pages of each node: 0' '0 0 8192' segments huge 0 2 $((4 * M))
-check 'huge pages of each node: 1' '1 1 8192' segments huge 2 2 $((4 * M))
-remove huge
-all_free
-check 'the huge pages are free again' '40' cat $free
 echo DONE
 poweroff -f
