@@ -1,4 +1,4 @@
-/* What members of a communicator have told each other at the job's start, by Open MPI 4.1. */
+/* What members of a communicator have published at the job's start, by Open MPI 4.1. */
 #include "coll_vshmem.h"
 
 #include <stdlib.h>

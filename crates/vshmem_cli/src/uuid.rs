@@ -1,4 +1,4 @@
-//! UUIDs, by which pools and domains that a plan made are told from others.
+//! UUIDs, which identify the pools and domains that a plan made.
 
 use std::fs;
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::result::{Guest, Plan};
 
-/// Where the kernel is told not to move pages towards the CPUs that use them.
+/// The setting by which the kernel does not move pages towards the CPUs that use them.
 pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
-/// Where the kernel is told not to merge equal pages.
+/// The setting by which the kernel does not merge equal pages.
 pub const MERGING: &str = "/sys/kernel/mm/ksm/run";
 /// What is switched off, and what for.
 pub(crate) const SWITCHES: [(&str, &str); 2] = [

@@ -27,7 +27,7 @@ pub(super) fn of_guest(plan: &Plan, guest: &Guest, monitor: &Monitor) -> Vec<Fin
     findings
 }
 
-/// Where a guest's or a pool's memory cannot be told.
+/// Where a guest's or a pool's memory is not known.
 pub(super) fn unreadable(what: String, found: &str) -> Finding {
     if found.contains("has no NUMA") {
         return Finding::good(what, found);

@@ -20,7 +20,7 @@ pub struct Monitor {
     pub of_libvirt: bool,
     /// Its threads.
     pub threads: Vec<Thread>,
-    /// Its memory, or a sentence why that cannot be told.
+    /// Its memory, or a sentence why that is not known.
     pub mappings: Result<Vec<Mapping>, String>,
     /// What its control group leaves it. `None`: not known.
     pub control_group: Option<ControlGroup>,

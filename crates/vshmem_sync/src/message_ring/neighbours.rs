@@ -10,7 +10,7 @@
 //!   slot is free for p, the ring is empty.
 //!
 //! Both stays true for ever. That the slot is still as it was the compare-and-swap proves, as
-//! everywhere. Where to look is a guess, which proves nothing and needs no proof: whoever finds
+//! everywhere. Where to look is a guess, which proves nothing and needs no proof: a thread that finds
 //! something else here reads all words.
 //!
 //! # Long messages

@@ -258,7 +258,7 @@ impl SupervisedGuest {
         if self.lock().killed { "killed".into() } else { how }
     }
 
-    /// What a user of the guest is told when it is dead.
+    /// The error for a user of the guest when it is dead.
     pub(super) fn dead(&self, how: String) -> GuestFault {
         GuestFault::Dead { lab: self.record.name.clone(), guest: self.guest, how }
     }
