@@ -75,7 +75,7 @@ pub fn read_if_free<R>(
         return Ok(None);
     }
     let found = read()?;
-    // Barrier READ: a thread that has read what a change has written (by an acquire) sees its COMMIT.
+    // Barrier READ: a thread that read what a change has written (by an acquire) sees its COMMIT.
     let tag = map.load(vshmem_wire::tag_at(offset), Ordering::Acquire)?;
     Ok((tag == seen.tag).then_some(found))
 }
