@@ -8,8 +8,10 @@ help:
 	@echo 'make test     every test that this machine can run'
 	@echo 'make test-long     what takes longer: stress, soak, fuzzing, sanitizers, every device (some four hours)'
 	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
+	@echo 'make bench-guard BASE=main   whether a call has become slower since that commit (BASE: a commit, or a directory with a build)'
 	@echo 'make build    target/release/vshmem and the libraries'
 	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
+	@echo 'make wheel    the Python package, in build/wheel'
 	@echo 'make check    formatting, lints, documentation, structure, dependencies'
 	@echo 'make install  what was built, into PREFIX ($(PREFIX)); make uninstall'
 	@echo 'make deb      packages for Debian, of what was built (make build programs); make tarball for other distributions'
@@ -22,12 +24,13 @@ GUEST ?= uml
 setup-guests:
 	@scripts/setup guests $(filter qemu xen,$(GUEST))
 setup-all:
-	@scripts/setup guests qemu demos containers libvirt $(if $(filter no,$(XEN)),,xen)
+	@scripts/setup guests qemu demos containers libvirt wheel fabric $(if $(filter no,$(XEN)),,xen)
 
 build: setup
 	$(CARGO) build --release
 	@$(MAKE) -s manual library
 	@$(MAKE) -s -C openmpi
+	@$(MAKE) -s -C libfabric
 	@$(MAKE) -s -C kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem || echo "kernel/ivshmem: not built; the rest is"
 
 # Examples, benchmark kernels and the conformance probe: plain C.
@@ -37,9 +40,19 @@ programs: setup
 	@$(MAKE) -s -C tests/conformance/probe
 	@$(MAKE) -s -C tests/conformance/share
 	@$(MAKE) -s -C tests/mpi
+	@$(MAKE) -s -C tests/fabric
+	@$(MAKE) -s -C tests/fabric/provider
+	@$(MAKE) -s -C tests/fabric/one_sided
 	@$(MAKE) -s -C tests/team
 	@$(MAKE) -s -C tests/signals
 	@$(MAKE) -s -C tests/stress
+
+# The Python package: one wheel for CPython 3.9 and later, for old C libraries too where PyPI's ziglang can be had.
+.PHONY: wheel
+wheel:
+	@scripts/setup wheel
+	$(CARGO) build --release -p vshmem_capi
+	@scripts/wheel
 
 demo: setup-guests build programs
 	@GUEST=$(GUEST) demo/run
@@ -69,6 +82,23 @@ check:
 
 bench: setup-guests build programs
 	@target/release/vshmem bench --quick
+
+# The reference run, on a quiet machine: everything, 15 repetitions, an hour or two, into DIR; again: resumes.
+DIR ?= results
+.PHONY: bench-reference bench-devices
+bench-reference: setup-guests build programs
+	@scripts/bench-reference target/release/vshmem $(DIR)
+# Emulated devices against para-virtual ones, by counts.
+bench-devices:
+	@scripts/setup guests qemu
+	@bench/devices/run
+
+# This tree's build and that of BASE, a commit or a directory with another build, in turns for half a minute: fails on what has
+# become slower.
+BASE ?= main
+.PHONY: bench-guard
+bench-guard: build programs
+	@target/release/vshmem bench guard $(BASE)
 
 include packaging/install.mk
 

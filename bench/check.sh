@@ -29,14 +29,14 @@ both_orders() { # program and options, role, role
 	try "$build/$1 $3" "$build/$1 $2"
 }
 
-both_orders "pingpong_sysv --transport raw --rounds 2000 --warmup 10" ping pong
+both_orders "pingpong_sysv --transport raw --rounds 2000 --warmup 10 --each 1000" ping pong
 for size in 0 1024 100000; do
 	both_orders "pingpong_sysv --transport sync --rounds 2000 --warmup 10 --size $size" ping pong
 done
 for size in 0 8 4096 100000; do
 	both_orders "pingpong_sysv --transport shm --rounds 2000 --warmup 10 --size $size" ping pong
 done
-for pair in "sem 0" "sem 1024" "msg 0" "msg 8" "msg 8192" "stream 8" "stream 8192"; do
+for pair in "sem 0" "sem 1024" "msg 0" "msg 8" "msg 8192" "stream 8" "stream 8192" "posix-sem 0" "cond 0" "mq 8" "mq 4096"; do
 	set -- $pair
 	both_orders "pingpong_sysv --transport $1 --rounds 2000 --warmup 10 --size $2" ping pong
 done
@@ -47,7 +47,7 @@ both_orders "flood --rounds 20000" sender receiver
 both_orders "flood --rounds 5000 --size 1024 --pairs 2" sender receiver
 try "$build/pingpong_sysv --both --pairs 2 --rounds 1000 --transport sem" true
 calls="$build/sysv_calls --rounds 500 --warmup 5 --milliseconds 50"
-for case in semop semop-undo semop-array getval "--size 8 message" "--size 8000 message" "--size 4096 --touch segment" \
+for case in semop semop-undo semop-array getval "--size 8 message" "--size 8000 message" "--size 64 posix-message" "--size 64 posix-message-urgent" "--size 4096 --touch segment" \
 	"--size 4096 segment-attach" "--size 1048576 --touch segment-sustained" "--objects 100 --clients 10 lookup-semop" \
 	"--objects 100 --random lookup-semget" "--objects 100 lookup-msgget" "--objects 100 lookup-shmget" \
 	"--processes 8 contend-semaphore" "--processes 8 contend-queue" "--processes 5 requests"; do
@@ -82,6 +82,7 @@ if [ -z "$prefix" ]; then
 		try "$build/dgemm --n $n --blas none" "$build/dgemm --n $n --blas auto"
 	done
 	try "$build/tune --n 67 --attempts 1" "$build/faults --pages 10 --kind $build/tune"
+	try "$build/stream --n 100000 --rounds 3" true
 	try "$build/noise --quanta 100" "$build/writes --file $build/writes.$$ --total 300000"
 	try "$build/writes --file $build/writes.$$ --total 20000 --size 4096 --sync" true
 fi

@@ -31,6 +31,7 @@ static void usage(FILE *out, const struct program *p, const char *name)
 		"  --size N        payload in bytes\n"
 		"  --rounds N      rounds (or items) that count\n"
 		"  --warmup N      rounds before them that do not\n"
+		"  --each N        rounds after those, each timed on its own: the line has their quantiles (default 0)\n"
 		"  --batches N     timed batches that the rounds are split into (default 50)\n"
 		"  --pairs N       pairs at once; pair i is pinned to CPU + i\n"
 		"  --timeout S     give up after S seconds (default 30)\n"
@@ -70,6 +71,7 @@ void read_options(struct run *run, const struct program *p, int argc, char **arg
 		{ "size", required_argument, NULL, 's' },
 		{ "rounds", required_argument, NULL, 'r' },
 		{ "warmup", required_argument, NULL, 'w' },
+		{ "each", required_argument, NULL, 'e' },
 		{ "batches", required_argument, NULL, 'b' },
 		{ "pairs", required_argument, NULL, 'P' },
 		{ "timeout", required_argument, NULL, 'T' },
@@ -92,6 +94,7 @@ void read_options(struct run *run, const struct program *p, int argc, char **arg
 		case 's': run->size = (size_t)number(name, optarg, 0); break;
 		case 'r': run->rounds = number(name, optarg, 1); break;
 		case 'w': run->warmup = number(name, optarg, 0); break;
+		case 'e': run->each = number(name, optarg, 0); break;
 		case 'b': run->batches = number(name, optarg, 1); break;
 		case 'P': run->pairs = number(name, optarg, 1); break;
 		case 'T': run->timeout = (int)number(name, optarg, 1); break;
@@ -203,28 +206,7 @@ static uint64_t read_clock(clockid_t clock)
 uint64_t now_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
 uint64_t total_rounds(const struct run *run)
-{ return (uint64_t)run->warmup + (uint64_t)run->rounds; }
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-/* What one reading of the clock adds to the time between two readings: median of a few. */
-static double clock_cost(void)
-{
-	double cost[21];
-	size_t n = sizeof cost / sizeof *cost;
-	uint64_t before = now_ns();
-	for (size_t i = 0; i < n; i++) {
-		uint64_t after = now_ns();
-		cost[i] = (double)(after - before);
-		before = after;
-	}
-	qsort(cost, n, sizeof *cost, by_value);
-	return cost[n / 2];
-}
+{ return (uint64_t)(run->warmup + run->rounds + run->each); }
 
 void print_reading(const struct run *run, const struct reading *r, const char *more)
 {
@@ -233,44 +215,6 @@ void print_reading(const struct run *run, const struct reading *r, const char *m
 		run->transport, run->size, (unsigned long long)r->rounds, r->median, r->min, r->p99,
 		r->mean, (unsigned long long)r->lost, r->batches, r->clock, more);
 	fflush(stdout);
-}
-
-void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost)
-{
-	size_t n = (size_t)run->batches;
-	uint64_t per_batch = (uint64_t)(run->rounds / run->batches), done = (uint64_t)run->warmup;
-	double *batch = calloc(n, sizeof *batch), sum = 0;
-	if (batch == NULL)
-		give_up("no memory for %zu batches", n);
-	rounds(context, 0, done);
-	double clock = clock_cost();
-	uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID), before = now_ns();
-	for (size_t i = 0; i < n; i++, done += per_batch) {
-		rounds(context, done, per_batch);
-		uint64_t after = now_ns();
-		if (deadline_passed)
-			give_up("broken off, or not done within %d seconds", deadline_seconds);
-		double spent = (double)(after - before) - clock;
-		batch[i] = (spent > 0 ? spent : 0) / (double)per_batch;
-		sum += batch[i];
-		before = after;
-	}
-	cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-	qsort(batch, n, sizeof *batch, by_value);
-	struct reading reading = {
-		.rounds = (uint64_t)run->rounds,
-		.lost = lost ? *lost : 0,
-		.batches = n,
-		.median = n % 2 ? batch[n / 2] : (batch[n / 2 - 1] + batch[n / 2]) / 2,
-		.min = batch[0],
-		.p99 = batch[(n * 99 + 99) / 100 - 1],
-		.mean = sum / (double)n,
-		.clock = clock,
-	};
-	char more[48];
-	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f", (double)cpu / (double)run->rounds);
-	print_reading(run, &reading, more);
-	free(batch);
 }
 
 void take_role(struct run *run, int *pair)

@@ -15,6 +15,7 @@ struct run {
 	size_t size;
 	long rounds;
 	long warmup;
+	long each; /* rounds at the end that are timed one by one */
 	long batches;
 	long pairs;
 	int timeout;      /* seconds for the whole run */
@@ -85,7 +86,8 @@ void print_reading(const struct run *run, const struct reading *reading, const c
 /* Calls rounds() batch by batch and prints the JSON line. Timing batches, not rounds: reading the
  * clock costs some 40 us in a User Mode Linux guest, and a round over shared memory a tenth of a
  * microsecond. What one reading costs is measured (clock_ns) and taken off each batch. The CPU time
- * of this role is printed as well (cpu_ns a round), by its kernel. */
+ * of this role is printed as well (cpu_ns a round), by its kernel. Under --each so many rounds more
+ * follow, each timed on its own by the processor's clock, and their quantiles are printed. */
 typedef void rounds_fn(void *context, uint64_t first, uint64_t count);
 void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost);
 uint64_t total_rounds(const struct run *run);

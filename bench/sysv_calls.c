@@ -1,6 +1,6 @@
-/* System V IPC calls, timed case by case; each prints one line of JSON. Unchanged, it measures the
- * kernel's IPC when it is run as it is, and a pool's under `vshmem run`. Every result is checked: a
- * wrong one ends the run. */
+/* System V IPC calls, POSIX queues and locks, timed case by case; each prints one line of JSON.
+ * Unchanged, it measures the kernel's IPC when it is run as it is, and a pool's under `vshmem run`.
+ * Every result is checked: a wrong one ends the run. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,13 @@ static const struct {
 	{ "lookup-semget", lookup_semget, "semget of one of --objects keys" },
 	{ "lookup-msgget", lookup_msgget, "msgget of one of --objects keys" },
 	{ "lookup-shmget", lookup_shmget, "shmget of one of --objects keys" },
+	{ "posix-message", posix_message, "mq_send, mq_receive of --size bytes" },
+	{ "posix-message-urgent", posix_message_with_priority, "the same with priority 5" },
+	{ "posix-sem", posix_semaphore, "sem_post, sem_wait of a semaphore in a segment" },
+	{ "mutex", shared_mutex, "pthread_mutex_lock, unlock of a process-shared one in a segment" },
+	{ "mutex-robust", robust_mutex, "the same, robust" },
+	{ "mutex-private", private_mutex, "the same of the C library's, for threads of this process" },
+	{ "rwlock", shared_rwlock, "pthread_rwlock_rdlock, unlock of a process-shared one in a segment" },
 	{ "contend-semaphore", contend_for_a_semaphore,
 		"--processes share a critical section, for --milliseconds" },
 	{ "contend-queue", contend_for_a_queue,
@@ -40,7 +47,7 @@ static _Noreturn void usage(FILE *out, const char *name)
 {
 	fprintf(out, "usage: %s [options] CASE\n", name);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		fprintf(out, "  %-18s %s\n", cases[i].name, cases[i].does);
+		fprintf(out, "  %-21s %s\n", cases[i].name, cases[i].does);
 	fprintf(out,
 		"options:\n"
 		"  --rounds N        rounds that count\n"

@@ -1,5 +1,4 @@
-/* Atomic operations on memory that is mapped here: for this process (rdma.c), and for a peer that
- * asks (onesided.c). */
+/* Atomic operations on memory of this process, for a peer that asks (onesided.c). */
 #ifndef VSHMEM_ATOMICS_H
 #define VSHMEM_ATOMICS_H
 #include "btl_vshmem.h"

@@ -24,6 +24,9 @@
 #include "opal/threads/mutex.h"
 #include "opal/util/proc.h"
 
+#include "../transport/backoff.h"
+#include "../transport/domains.h"
+#include "../transport/port_size.h"
 #include "log.h"
 #include "vshmem.h"
 
@@ -66,7 +69,7 @@ struct mca_btl_base_registration_handle_t {
 	uint64_t base;   /* address in the process that registered it */
 	uint64_t bytes;
 	uint64_t offset; /* in the pool; NOT_IN_POOL for private memory */
-	uint32_t slot;   /* of the owner's table, for private memory */
+	uint32_t slot;   /* of the owner's table, unless it is only read in the pool */
 	uint32_t key;
 };
 #define NOT_IN_POOL UINT64_MAX
@@ -85,7 +88,8 @@ struct vshmem_btl {
 	opal_free_list_t small, eager, large;
 	int looks; /* for a message, each time progress is made */
 	bool warned; /* that some peer cannot be reached */
-	uint64_t sent, received, given_away;
+	uint64_t sent, received;
+	struct vshmem_backoff backoff;
 };
 extern struct vshmem_btl vshmem_btl;
 
@@ -226,11 +230,6 @@ int vshmem_onesided_fail(vshmem_endpoint *endpoint);
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
 /* Drops what waits, and reports nothing. The endpoints are closed after it. */
 void vshmem_onesided_close(void);
-
-/* backoff.c */
-void vshmem_backoff(int events);
-/* Of a counter of one to a few GHz. */
-uint64_t vshmem_ticks(void);
 
 /* watch.c */
 /* Processes of the job are in a domain. */

@@ -5,7 +5,7 @@
 #include "ompi/group/group.h"
 #include "opal/mca/pmix/pmix.h"
 
-#include "number.h"
+#include "parameters.h"
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
 #error "this file is for Open MPI 4.1"
@@ -84,6 +84,7 @@ static int open_component(void)
 static int close_component(void)
 {
 	if (ready) {
+		vshmem_coll_nonblocking_close();
 		vshmem_coll_close();
 		vshmem_coll_modex_close();
 	}
@@ -99,22 +100,17 @@ static int init(bool progress_threads, bool mpi_threads)
 	return OMPI_SUCCESS;
 }
 
-#define REMEMBER(call)                                                         \
-	do {                                                                   \
-		gathering->call = comm->c_coll->coll_##call;                   \
-		gathering->call##_module = comm->c_coll->coll_##call##_module; \
-		if (!gathering->call || !gathering->call##_module)             \
-			return OMPI_ERR_NOT_FOUND;                             \
-		OBJ_RETAIN(gathering->call##_module);                          \
-	} while (0)
+#define REMEMBER(call)                                                 \
+	gathering->call = comm->c_coll->coll_##call;                   \
+	gathering->call##_module = comm->c_coll->coll_##call##_module; \
+	if (!gathering->call || !gathering->call##_module)             \
+		return OMPI_ERR_NOT_FOUND;                             \
+	OBJ_RETAIN(gathering->call##_module);
 
 static int enable(mca_coll_base_module_t *module, struct ompi_communicator_t *comm)
 {
 	vshmem_gathering *gathering = (vshmem_gathering *)module;
-	REMEMBER(barrier);
-	REMEMBER(bcast);
-	REMEMBER(reduce);
-	REMEMBER(allreduce);
+	VSHMEM_CALLS(REMEMBER)
 	return OMPI_SUCCESS;
 }
 
@@ -130,34 +126,28 @@ static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *prio
 	if (!gathering)
 		return NULL;
 	gathering->super.coll_module_enable = enable;
-	gathering->super.coll_barrier = vshmem_coll_barrier;
-	gathering->super.coll_bcast = vshmem_coll_bcast;
-	gathering->super.coll_reduce = vshmem_coll_reduce;
-	gathering->super.coll_allreduce = vshmem_coll_allreduce;
+#define OFFER(call) gathering->super.coll_##call = vshmem_coll_##call;
+	VSHMEM_CALLS(OFFER)
 	*priority = vshmem_coll_parameters.priority;
 	return &gathering->super;
 }
 
 static void construct(vshmem_gathering *gathering)
 {
-	gathering->way = UNDECIDED;
 	gathering->warned = false;
-	gathering->calls = 0;
-	gathering->before = 0;
-	gathering->team = NULL;
-	gathering->memory = NULL;
-	gathering->barrier_module = gathering->bcast_module = NULL;
-	gathering->reduce_module = gathering->allreduce_module = NULL;
+	gathering->members = 0;
+	gathering->blocking = gathering->nonblocking = (struct vshmem_use) { .way = UNDECIDED };
+#define FORGET(call) gathering->call##_module = NULL;
+	VSHMEM_CALLS(FORGET)
 }
 
 static void destruct(vshmem_gathering *gathering)
 {
 	vshmem_gathering_end(gathering);
-	mca_coll_base_module_t *below[] = { gathering->barrier_module, gathering->bcast_module,
-		gathering->reduce_module, gathering->allreduce_module };
-	for (size_t nth = 0; nth < sizeof(below) / sizeof(below[0]); nth++)
-		if (below[nth])
-			OBJ_RELEASE(below[nth]);
+#define RELEASE(call)                   \
+	if (gathering->call##_module)   \
+		OBJ_RELEASE(gathering->call##_module);
+	VSHMEM_CALLS(RELEASE)
 }
 
 OBJ_CLASS_INSTANCE(vshmem_gathering, mca_coll_base_module_t, construct, destruct);

@@ -1,5 +1,6 @@
-/* The coll component "vshmem": barrier, bcast, reduce and allreduce of a communicator by a team
- * (vshmem.h) in a pool that all its members have.
+/* The coll component "vshmem": collective calls of a communicator by a team (vshmem.h) in a pool
+ * that all its members have. Nonblocking ones have a team of their own, because others may be made
+ * while they are under way.
  *
  * What differs between releases of Open MPI is in two files: coll_interface_4_1.c has the
  * component's structure and what is remembered of the component below, coll_modex_4_1.c how members
@@ -25,21 +26,42 @@
 #include "log.h"
 #include "vshmem.h"
 
+/* The calls that are ours where that is faster: EACH is given each name. */
+#define VSHMEM_CALLS(EACH)                                                                     \
+	EACH(barrier)                                                                          \
+	EACH(bcast)                                                                            \
+	EACH(reduce)                                                                           \
+	EACH(allreduce)                                                                        \
+	EACH(allgather)                                                                        \
+	EACH(alltoall)                                                                         \
+	EACH(gather)                                                                           \
+	EACH(scatter)                                                                          \
+	EACH(ibarrier)                                                                         \
+	EACH(ibcast)                                                                           \
+	EACH(iallreduce)                                                                       \
+	EACH(iallgather)                                                                       \
+	EACH(ialltoall)
+
+/* A team that a communicator uses, or not. */
+struct vshmem_use {
+	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES } way;
+	int before; /* calls before it is decided */
+	uint32_t calls;
+	vshmem_team *team;
+	void *memory; /* of the team */
+};
+
 /* What this component does of one communicator. */
 typedef struct vshmem_gathering {
 	mca_coll_base_module_t super;
-	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES } way;
-	bool warned; /* that the team has failed */
-	uint32_t calls, members;
-	int before; /* calls before it is decided */
-	vshmem_team *team;
-	void *memory; /* of the team */
+	bool warned; /* that a team has failed */
+	uint32_t members;
+	struct vshmem_use blocking, nonblocking;
 	/* What is below, which these modules were found to do. */
-	mca_coll_base_module_barrier_fn_t barrier;
-	mca_coll_base_module_bcast_fn_t bcast;
-	mca_coll_base_module_reduce_fn_t reduce;
-	mca_coll_base_module_allreduce_fn_t allreduce;
-	mca_coll_base_module_t *barrier_module, *bcast_module, *reduce_module, *allreduce_module;
+#define VSHMEM_BELOW(call)                          \
+	mca_coll_base_module_##call##_fn_t call;    \
+	mca_coll_base_module_t *call##_module;
+	VSHMEM_CALLS(VSHMEM_BELOW)
 } vshmem_gathering;
 OBJ_CLASS_DECLARATION(vshmem_gathering);
 
@@ -58,12 +80,49 @@ extern struct vshmem_coll_parameters vshmem_coll_parameters;
 /* Bytes of the largest thing that an operation is defined for. */
 #define LARGEST_THING 64
 
-/* gathering.c. Decides, once for a communicator, which way its calls go. */
-void vshmem_gathering_decide(vshmem_gathering *gathering, struct ompi_communicator_t *comm);
+/* gathering.c */
+/* Decides, once for a communicator, which way its calls go. */
+void vshmem_gathering_decide(vshmem_gathering *gathering, struct vshmem_use *use,
+	struct ompi_communicator_t *comm);
 void vshmem_gathering_end(vshmem_gathering *gathering);
+/* What a team passes on at once. */
+size_t vshmem_gathering_piece(void);
+/* What MPI returns for what the library does. */
+int vshmem_gathering_answer(vshmem_gathering *gathering, const struct vshmem_use *use, int rc);
 void vshmem_coll_close(void);
 
 /* collectives.c */
+/* Whether a call of so many bytes goes by the team. All members get the same answer. */
+bool vshmem_coll_by_team(
+	vshmem_gathering *gathering, struct ompi_communicator_t *comm, size_t bytes);
+/* Operations of MPI's own, on its own datatypes without holes: bytes of one thing, else 0. The
+ * arguments are the same for all members, so this is, too. */
+size_t vshmem_coll_thing(struct ompi_datatype_t *type, struct ompi_op_t *op);
+/* What a reduction's things are, and how the library has them combined. */
+struct vshmem_reduction {
+	struct ompi_op_t *op;
+	struct ompi_datatype_t *type;
+};
+void vshmem_coll_combine(const void *earlier, void *later, size_t count, void *reduction);
+
+/* flat.c. The bytes of a buffer without the holes of its datatype. Members may lay out the same
+ * data differently, and it must go the same way. */
+struct vshmem_flat {
+	char *bytes; /* the buffer's own where it has no holes; NULL: there is none */
+	void *data;
+	size_t count;
+	struct ompi_datatype_t *type;
+	size_t packed; /* bytes of a copy; 0: there is none */
+};
+/* Of DATA, or of nothing if that is MPI_IN_PLACE; FILLED: what it holds is read. */
+bool vshmem_flat_open(struct vshmem_flat *flat, const void *data, size_t count,
+	struct ompi_datatype_t *type, bool filled);
+/* WRITTEN: the bytes go into the buffer. */
+int vshmem_flat_close(struct vshmem_flat *flat, bool written);
+/* Bytes of so many things without holes. */
+size_t vshmem_flat_bytes(struct ompi_datatype_t *type, int count);
+
+/* collectives.c, coll_blocks.c, coll_nonblocking.c: as Open MPI calls them. */
 int vshmem_coll_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 int vshmem_coll_bcast(void *data, int count, struct ompi_datatype_t *type, int root,
 	struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
@@ -72,6 +131,35 @@ int vshmem_coll_reduce(const void *mine, void *result, int count, struct ompi_da
 	mca_coll_base_module_t *module);
 int vshmem_coll_allreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
 	struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int vshmem_coll_allgather(const void *mine, int count, struct ompi_datatype_t *type, void *all,
+	int all_count, struct ompi_datatype_t *all_type, struct ompi_communicator_t *comm,
+	mca_coll_base_module_t *module);
+int vshmem_coll_alltoall(const void *given, int count, struct ompi_datatype_t *type, void *got,
+	int got_count, struct ompi_datatype_t *got_type, struct ompi_communicator_t *comm,
+	mca_coll_base_module_t *module);
+int vshmem_coll_gather(const void *mine, int count, struct ompi_datatype_t *type, void *all,
+	int all_count, struct ompi_datatype_t *all_type, int root,
+	struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int vshmem_coll_scatter(const void *all, int count, struct ompi_datatype_t *type, void *mine,
+	int mine_count, struct ompi_datatype_t *mine_type, int root,
+	struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int vshmem_coll_ibarrier(struct ompi_communicator_t *comm, struct ompi_request_t **request,
+	mca_coll_base_module_t *module);
+int vshmem_coll_ibcast(void *data, int count, struct ompi_datatype_t *type, int root,
+	struct ompi_communicator_t *comm, struct ompi_request_t **request,
+	mca_coll_base_module_t *module);
+int vshmem_coll_iallreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
+	struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_request_t **request,
+	mca_coll_base_module_t *module);
+int vshmem_coll_iallgather(const void *mine, int count, struct ompi_datatype_t *type, void *all,
+	int all_count, struct ompi_datatype_t *all_type, struct ompi_communicator_t *comm,
+	struct ompi_request_t **request, mca_coll_base_module_t *module);
+int vshmem_coll_ialltoall(const void *given, int count, struct ompi_datatype_t *type, void *got,
+	int got_count, struct ompi_datatype_t *got_type, struct ompi_communicator_t *comm,
+	struct ompi_request_t **request, mca_coll_base_module_t *module);
+
+/* coll_nonblocking.c */
+void vshmem_coll_nonblocking_close(void);
 
 /* coll_modex_4_1.c */
 /* Publishes the parameters, under the component's name. */

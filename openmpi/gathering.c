@@ -1,5 +1,5 @@
-/* A communicator's team: made when it has made enough calls that could use it, given back with the
- * communicator. */
+/* A communicator's teams: made when it has made enough calls that could use one, given back with
+ * the communicator. */
 #include "coll_vshmem.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void progress(void *argument)
 	opal_progress();
 }
 
-static size_t piece(void)
+size_t vshmem_gathering_piece(void)
 {
 	size_t most = vshmem_coll_parameters.most_bytes, bytes = vshmem_coll_parameters.piece_bytes;
 	bytes = bytes < most ? bytes : most;
@@ -51,14 +51,14 @@ static size_t piece(void)
 
 /* Joins as a member, in memory of its own (id 0) or that of another member. Tells its name: 0 when
  * it could not. */
-static int join(vshmem_gathering *gathering, uint32_t members, uint32_t rank, int id)
+static int join(struct vshmem_use *use, uint32_t members, uint32_t rank, int id)
 {
-	size_t bytes = vshmem_team_bytes(members, piece());
+	size_t bytes = vshmem_team_bytes(members, vshmem_gathering_piece());
 	int rc = bytes == 0 ? -EINVAL
-		: id == 0   ? vshmem_hold(pool, bytes, &gathering->memory)
-			    : vshmem_attach(pool, id, bytes, &gathering->memory);
+		: id == 0   ? vshmem_hold(pool, bytes, &use->memory)
+			    : vshmem_attach(pool, id, bytes, &use->memory);
 	if (rc != 0) {
-		gathering->memory = NULL;
+		use->memory = NULL;
 		if (!warned)
 			vshmem_say(
 				"a communicator of %u processes makes its collective calls by messages: the pool has no "
@@ -67,19 +67,20 @@ static int join(vshmem_gathering *gathering, uint32_t members, uint32_t rank, in
 		warned = true;
 		return 0;
 	}
-	id = id == 0 ? vshmem_id(pool, gathering->memory) : id;
+	id = id == 0 ? vshmem_id(pool, use->memory) : id;
 	if (id <= 0
-	        || vshmem_team_join(gathering->memory, members, piece(), rank, &gathering->team)
-	                != 0)
+	        || vshmem_team_join(use->memory, members, vshmem_gathering_piece(), rank,
+			&use->team) != 0)
 		return 0;
 	/* A member may compute for as long as it likes before it comes. */
-	vshmem_team_patience(gathering->team, UINT32_MAX);
-	vshmem_team_idle(gathering->team, progress, NULL);
+	vshmem_team_patience(use->team, UINT32_MAX);
+	vshmem_team_idle(use->team, progress, NULL);
 	return id;
 }
 
 /* What this process takes of the pool as a member. */
-static uint64_t share(uint32_t members) { return vshmem_team_bytes(members, piece()) / members; }
+static uint64_t share(uint32_t members)
+{ return vshmem_team_bytes(members, vshmem_gathering_piece()) / members; }
 
 static bool one_more(uint32_t members)
 {
@@ -105,51 +106,68 @@ static void one_less(uint32_t members, uint32_t made)
 	OPAL_THREAD_UNLOCK(&lock);
 }
 
-void vshmem_gathering_decide(vshmem_gathering *gathering, struct ompi_communicator_t *comm)
+static void end(struct vshmem_use *use, uint32_t members)
+{
+	if (use->team)
+		vshmem_team_leave(use->team);
+	if (use->memory)
+		vshmem_release(pool, use->memory);
+	use->team = NULL;
+	use->memory = NULL;
+	if (use->way == BY_TEAM) {
+		one_less(members, use->calls);
+		use->way = BY_MESSAGES;
+	}
+}
+
+void vshmem_gathering_decide(
+	vshmem_gathering *gathering, struct vshmem_use *use, struct ompi_communicator_t *comm)
 {
 	uint32_t members = (uint32_t)ompi_comm_size(comm), rank = (uint32_t)ompi_comm_rank(comm);
 	uint8_t wanted[16];
-	gathering->way = DECIDING;
+	use->way = DECIDING;
+	gathering->members = members;
 	if (!vshmem_coll_all_share(comm->c_local_group, wanted)) {
-		gathering->way = BY_MESSAGES;
+		use->way = BY_MESSAGES;
 		return;
 	}
 	/* From here on all go through all of it. */
 	bool fits = open_pool(wanted) && one_more(members);
 	int id = 0, joined, all = 0;
 	if (rank == 0 && fits)
-		id = join(gathering, members, rank, 0);
+		id = join(use, members, rank, 0);
 	int rc = gathering->bcast(&id, 1, &ompi_mpi_int.dt, 0, comm, gathering->bcast_module);
 	joined = rank == 0
 		? id > 0
-		: rc == OMPI_SUCCESS && id > 0 && fits && join(gathering, members, rank, id);
+		: rc == OMPI_SUCCESS && id > 0 && fits && join(use, members, rank, id);
 	if (rc == OMPI_SUCCESS)
 		rc = gathering->allreduce(&joined, &all, 1, &ompi_mpi_int.dt, &ompi_mpi_op_min.op,
 			comm, gathering->allreduce_module);
 	/* The least of what all have said: of one that is hostile, anything. */
 	if (rc == OMPI_SUCCESS && joined && all > 0) {
-		gathering->way = BY_TEAM;
-		gathering->members = members;
+		use->way = BY_TEAM;
 		return;
 	}
-	vshmem_gathering_end(gathering);
+	end(use, members);
 	if (fits)
 		one_less(members, 0);
-	gathering->way = BY_MESSAGES;
+	use->way = BY_MESSAGES;
 }
 
 void vshmem_gathering_end(vshmem_gathering *gathering)
 {
-	if (gathering->team)
-		vshmem_team_leave(gathering->team);
-	if (gathering->memory)
-		vshmem_release(pool, gathering->memory);
-	gathering->team = NULL;
-	gathering->memory = NULL;
-	if (gathering->way == BY_TEAM) {
-		one_less(gathering->members, gathering->calls);
-		gathering->way = BY_MESSAGES;
+	end(&gathering->blocking, gathering->members);
+	end(&gathering->nonblocking, gathering->members);
+}
+
+int vshmem_gathering_answer(vshmem_gathering *gathering, const struct vshmem_use *use, int rc)
+{
+	char why[256] = "";
+	if (vshmem_team_failure(use->team, why, sizeof(why)) >= 0 && !gathering->warned) {
+		gathering->warned = true;
+		vshmem_say("a collective call of a communicator has failed: %s", why);
 	}
+	return rc == -EPROTO ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
 }
 
 void vshmem_coll_close(void)

@@ -7,7 +7,7 @@
 #include "opal/class/opal_bitmap.h"
 #include "opal/util/proc.h"
 
-#include "number.h"
+#include "parameters.h"
 
 #if BTL_VERSION != 310
 #error "this file is for BTL interface 3.1.0"
@@ -79,7 +79,7 @@ static int register_parameters(void)
 			"of the pool free",
 			4096, INT64_C(1) << 40, 4 << 20, NULL, "" },
 		{ "lane_bytes", "The most of it for one sender; a power of two", 4096, 4 << 20,
-			256 << 10, NULL, "" },
+			512 << 10, NULL, "" },
 		{ "count", "Say at the end how many messages went through the pool", 0, 1, 0, NULL,
 			"" },
 	};
@@ -116,7 +116,7 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 }
 
 /* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does
- * not have (and crashes). So it is made of what both know alike: their cards, and their ranks. */
+ * not have (and crashes). So it is made of what both know alike: their modex, and their ranks. */
 static bool is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex)
 {
 	const opal_process_name_t *me = &OPAL_PROC_MY_NAME;

@@ -1,7 +1,14 @@
-/* Memory that peers may reach: of the pool, by its offset; private memory, by a table entry. */
+/* Memory that peers may reach: what they may write, by a table entry; memory of the pool, by its
+ * offset, too, for those who read it.
+ *
+ * Nobody writes directly into memory that he has not attached: when its owner dies, it is given to
+ * somebody else of the pool. (Windows in the pool are attached by all: osc_window_4_1.c.)
+ */
 #include "btl_vshmem.h"
 
 #include <stdlib.h>
+
+#define WRITTEN (MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
 
 /* An entry: what a peer names by slot and key. */
 struct entry {
@@ -31,7 +38,7 @@ mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_modu
 	handle->bytes = size;
 	handle->offset = in_pool ? offset : NOT_IN_POOL;
 	handle->slot = UINT32_MAX;
-	if (in_pool)
+	if (in_pool && !(flags & WRITTEN))
 		return handle;
 
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
@@ -62,7 +69,7 @@ int vshmem_deregister_mem(
 	struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
 	(void)btl;
-	if (handle->offset == NOT_IN_POOL) {
+	if (handle->slot != UINT32_MAX) {
 		OPAL_THREAD_LOCK(&vshmem_btl.lock);
 		if (handle->slot < count && entries[handle->slot].key == handle->key)
 			entries[handle->slot].used = false;

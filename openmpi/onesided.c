@@ -111,10 +111,9 @@ static uint64_t chunk(void)
 
 static bool is_atomic(uint8_t what) { return what == VSHMEM_ATOMIC || what == VSHMEM_SWAP_IF; }
 
-/* An entry for a part; NONE when the table is full. */
+/* Under the module's lock: an entry for a part; NONE when the table is full. */
 static uint32_t enter(operation_t *operation, uint64_t at, uint64_t bytes, uint64_t *token)
 {
-	OPAL_THREAD_LOCK(&vshmem_btl.lock);
 	uint32_t index = first_free;
 	if (index != NONE) {
 		struct part *part = &parts[index];
@@ -127,7 +126,6 @@ static uint32_t enter(operation_t *operation, uint64_t at, uint64_t bytes, uint6
 		part->generation = (part->generation + 1) & UINT64_MAX >> INDEX_BITS;
 		*token = part->generation << INDEX_BITS | index;
 	}
-	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 	return index;
 }
 
@@ -168,20 +166,18 @@ static int ask(operation_t *operation)
 		uint64_t left = whole - at;
 		part.bytes = atomic || left < chunk() ? left : chunk();
 		part.address = base + at;
+		/* Until it is sent, no answer is taken: a token can be guessed. */
+		OPAL_THREAD_LOCK(&vshmem_btl.lock);
 		uint32_t index = enter(operation, at, part.bytes, &part.token);
-		if (index == NONE)
-			return -EAGAIN;
-		/* The answer may be there before this is done with. */
-		operation->asked = at + part.bytes;
 		uint64_t sent = part.what == VSHMEM_PUT ? part.bytes : 0;
-		int rc = send_now(endpoint, &part, local + at, sent);
-		if (rc != 0) {
-			operation->asked = at;
-			OPAL_THREAD_LOCK(&vshmem_btl.lock);
+		int rc = index == NONE ? -EAGAIN : send_now(endpoint, &part, local + at, sent);
+		if (rc == 0)
+			operation->asked = at + part.bytes;
+		else if (index != NONE)
 			leave(index);
-			OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+		OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+		if (rc != 0)
 			return rc;
-		}
 	}
 	return 0;
 }
@@ -269,7 +265,7 @@ static void serve(uint32_t lane, const struct request *request, const void *data
 	bool sane = word ? size == (request->flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4u : 8u)
 	                && request->address % size == 0
 		: request->what == VSHMEM_PUT ? size == bytes
-				       : size <= chunk();
+					      : size <= chunk();
 	void *there = sane ? vshmem_registered(request->slot, request->key, request->address, size,
 				     access[request->what])
 			   : NULL;
@@ -332,8 +328,8 @@ static void complete_part(
 	bool good = reply->status == 0;
 	if (is_atomic(operation->request.what)) {
 		if (good)
-			store_result(operation->local, (int)operation->request.flags,
-				reply->operand[1]);
+			store_result(
+				operation->local, (int)operation->request.flags, reply->operand[1]);
 	} else if (operation->request.what == VSHMEM_GET) {
 		good = good && bytes == part.bytes;
 		if (good)

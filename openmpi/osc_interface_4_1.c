@@ -1,8 +1,8 @@
-/* The osc component "vshmem": windows of Open MPI 4.1's osc/rdma, with the accumulates that it gets
- * wrong done right, or refused.
+/* The osc component "vshmem": windows in the pool (osc_window_4_1.c); and windows of Open MPI 4.1's
+ * osc/rdma, with the accumulates that it gets wrong done right, or refused.
  *
- * It is asked for a window before osc/rdma is, and has it make the window; only the calls that
- * accumulate go by here:
+ * It is asked for a window before osc/rdma is. One that is not to be in the pool it has osc/rdma
+ * make; only the calls that accumulate go by here:
  *
  * - What is fetched is unpacked from behind its buffer where osc/rdma takes a few numbers at once
  * to be atomics of the network (ompi_osc_rdma_gacc_amo) and any of the datatypes is not a plain
@@ -15,27 +15,22 @@
  * osc/pt2pt, which is the choice over plain networks, is no better with pairs, and loses parts of
  * large gets.
  */
-#include "ompi_config.h"
+#include "osc_vshmem.h"
 
-#include <stdbool.h>
 #include <string.h>
 
-#include "ompi/constants.h"
-#include "ompi/datatype/ompi_datatype.h"
 #include "ompi/mca/osc/base/base.h"
-#include "ompi/mca/osc/osc.h"
-#include "ompi/op/op.h"
-#include "ompi/win/win.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 
-#include "log.h"
+#include "parameters.h"
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
 #error "this file is for Open MPI 4.1"
 #endif
 
+static int register_parameters(void);
 static int init(bool progress_threads, bool mpi_threads);
 static int finalize(void);
 static int query(struct ompi_win_t *win, void **base, size_t size, int unit,
@@ -51,6 +46,7 @@ ompi_osc_base_component_t mca_osc_vshmem_component = {
 		.mca_component_name = "vshmem",
 		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
 			OMPI_RELEASE_VERSION),
+		.mca_register_component_params = register_parameters,
 	},
 	.osc_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },
 	.osc_init = init,
@@ -108,10 +104,27 @@ static void stand_between(void)
 
 static int finalize(void)
 {
+	vshmem_window_close();
 	while (transport_count > 0) {
 		transport_count--;
 		transports[transport_count].btl->btl_atomic_fop = transports[transport_count].fetch;
 	}
+	return OMPI_SUCCESS;
+}
+
+static int register_parameters(void)
+{
+	static struct vshmem_parameter numbers[] = {
+		{ "direct", "1: windows are in the pool where that can be; 0: they are osc/rdma's", 0,
+			1, 1, NULL, "" },
+		{ "count", "Say at the end how many windows were in the pool", 0, 1, 0, NULL, "" },
+	};
+	vshmem_numbers(&mca_osc_vshmem_component.osc_version, "osc_vshmem", numbers,
+		sizeof(numbers) / sizeof(numbers[0]));
+	vshmem_osc_parameters = (struct vshmem_osc_parameters) {
+		.direct = (int)numbers[0].value,
+		.verbose = (int)numbers[1].value,
+	};
 	return OMPI_SUCCESS;
 }
 
@@ -252,8 +265,11 @@ static int query(struct ompi_win_t *win, void **base, size_t size, int unit,
 static int make(struct ompi_win_t *win, void **base, size_t size, int unit,
 	struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor, int *model)
 {
+	int rc = vshmem_window_make(win, base, size, unit, comm, flavor, model);
+	if (rc != OMPI_ERR_NOT_AVAILABLE)
+		return rc;
 	ompi_osc_base_component_t *component = below();
-	int rc = component->osc_select(win, base, size, unit, comm, info, flavor, model);
+	rc = component->osc_select(win, base, size, unit, comm, info, flavor, model);
 	if (rc != OMPI_SUCCESS)
 		return rc;
 	stand_between();

@@ -83,7 +83,7 @@ int vshmem_btl_progress(void)
 		events = receive() + waiting();
 	vshmem_set_progress(false);
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
-	vshmem_backoff(events);
+	vshmem_backoff(&vshmem_btl.backoff, events);
 	vshmem_watch_look();
 	return events;
 }

@@ -1,5 +1,5 @@
-/* put, get and atomics, as Open MPI calls them. On memory of the pool they are done at once, by the
- * caller: it is mapped here, too. On private memory its owner is asked (onesided.c).
+/* put, get and atomics, as Open MPI calls them. Memory of the pool is read at once, by the caller:
+ * it is mapped here, too. For all else its owner is asked (onesided.c).
  */
 #include "atomics.h"
 
@@ -11,13 +11,11 @@ static int copy(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
 	mca_btl_base_registration_handle_t *remote, size_t size, int flags,
 	mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
 {
-	void *there = vshmem_in_pool(remote, address, size);
+	const void *there = what == VSHMEM_GET ? vshmem_in_pool(remote, address, size) : NULL;
 	if (!there && size)
 		return vshmem_onesided_start(endpoint, what, local, address, local_handle, remote,
 			size, 0, flags, 0, 0, done, context, data);
-	if (what == VSHMEM_PUT)
-		memcpy(there, local, size);
-	else
+	if (there)
 		memcpy(local, there, size);
 	done(btl, endpoint, local, local_handle, context, data, OPAL_SUCCESS);
 	return OPAL_SUCCESS;
@@ -56,13 +54,9 @@ static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoin
 	/* Open MPI asks for any, whatever btl_atomic_flags says. */
 	if (what == VSHMEM_ATOMIC && (!is_supported(op) || flags & MCA_BTL_ATOMIC_FLAG_FLOAT))
 		return OPAL_ERR_NOT_SUPPORTED;
-	void *there = address % bytes == 0 ? vshmem_in_pool(remote, address, bytes) : NULL;
-	if (!there)
-		return vshmem_onesided_start(endpoint, what, local, address, local_handle, remote,
-			bytes, (uint16_t)op, flags, first, second, done, context, data);
-	store_result(local, flags, apply_atomic(there, what, op, flags, first, second));
-	done(btl, endpoint, local, local_handle, context, data, OPAL_SUCCESS);
-	return OPAL_SUCCESS;
+	(void)btl;
+	return vshmem_onesided_start(endpoint, what, local, address, local_handle, remote, bytes,
+		(uint16_t)op, flags, first, second, done, context, data);
 }
 
 int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,

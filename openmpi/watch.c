@@ -6,28 +6,17 @@
  */
 #include "btl_vshmem.h"
 
-/* Domains of a pool at most. */
-#define MOST 64
-/* Looks for a message between looks at the time, and ticks between looks at the domains: a tenth of
- * a second or so. */
-#define LOOKS    64
-#define INTERVAL (UINT64_C(1) << 28)
 /* Looks at the domains, with the job up to then silent about the rest, before all its processes are
  * asked where they are. */
 #define TIMEOUT 5
 
-static struct vshmem_domain domains[MOST];
-static unsigned count;
+static struct vshmem_domains domains;
 static bool all_known, ended;
 
 void vshmem_watch(const struct vshmem_domain *domain)
 {
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	bool known = false;
-	for (unsigned nth = 0; nth < count; nth++)
-		known |= domains[nth].index == domain->index && domains[nth].epoch == domain->epoch;
-	if (!known && count < MOST)
-		domains[count++] = *domain;
+	vshmem_domains_add(&domains, domain);
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 }
 
@@ -48,30 +37,20 @@ static void look(void)
 		all_known = true;
 		watch_job();
 	}
-	for (unsigned nth = 0; nth < count; nth++) {
-		if (vshmem_domain_alive(vshmem_btl.pool, &domains[nth]) != 0)
-			continue;
-		char pool[64] = "";
-		uint32_t domain, client;
-		vshmem_whoami(vshmem_btl.pool, pool, &domain, &client);
-		ended = true;
-		vshmem_abort(
-			"domain %u of pool %s is dead, and processes of this job with it: the job ends",
-			domains[nth].index, pool);
+	const struct vshmem_domain *dead = vshmem_domains_dead(&domains, vshmem_btl.pool);
+	if (!dead)
 		return;
-	}
+	char pool[64] = "";
+	uint32_t domain, client;
+	vshmem_whoami(vshmem_btl.pool, pool, &domain, &client);
+	ended = true;
+	vshmem_abort(
+		"domain %u of pool %s is dead, and processes of this job with it: the job ends",
+		dead->index, pool);
 }
 
 void vshmem_watch_look(void)
 {
-	static unsigned looks;
-	static uint64_t last;
-	if (++looks < LOOKS || ended)
-		return;
-	looks = 0;
-	uint64_t now = vshmem_ticks();
-	if (now - last < INTERVAL)
-		return;
-	last = now;
-	look();
+	if (!ended && vshmem_domains_due(&domains))
+		look();
 }

@@ -11,9 +11,10 @@ BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
 VERSIONED = build/lib/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
-BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs
-# Not what their tests have left there, nor the one that shows how to link statically.
-EXAMPLE_PROGRAMS = $(filter-out %.out %_static,$(wildcard build/examples/*))
+BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
+# Not what their tests have left there, nor the one that shows how to link statically, nor the one in Fortran, whose library few have:
+# a package with it could not be installed without a mirror.
+EXAMPLE_PROGRAMS = $(filter-out %.out %_static %/counter,$(wildcard build/examples/*))
 DKMS_SOURCES = core.c memory.c deaths.c pci.c vshmem.h Kbuild Makefile
 SED = sed -e 's,@PREFIX@,$(PREFIX),g' -e 's,@LIBDIR@,$(LIBDIR),g' -e 's,@VERSION@,$(VERSION),g'
 # install_edited SOURCE MODE TARGET
@@ -28,9 +29,10 @@ D = $(DESTDIR)
 manual:
 	@rm -rf build/manual
 	@$(BIN_DIR)/vshmem manual build/manual
-	@mkdir -p build/manual/man3 build/manual/man5
+	@mkdir -p build/manual/man3 build/manual/man5 build/manual/man7
 	@awk -v version=$(VERSION) -v directory=build/manual/man3 -f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h
 	@$(SED) packaging/man/vshmem-pools.5 >build/manual/man5/vshmem-pools.5
+	@$(SED) packaging/man/fi_vshmem.7 >build/manual/man7/fi_vshmem.7
 
 # The shared library with versions of its symbols.
 library:
@@ -54,6 +56,8 @@ install: install-built
 	install -D -m 644 crates/vshmem_capi/include/vshmem.h $D$(PREFIX)/include/vshmem.h
 	$(call install_edited,crates/vshmem_capi/vshmem.pc.in,644,$D$(LIBDIR)/pkgconfig/vshmem.pc)
 	$(call install_all,644,build/openmpi/*.so,$(OWN_LIBDIR)/openmpi)
+	$(call install_all,644,build/libfabric/libvshmem-fi.so,$(OWN_LIBDIR)/libfabric)
+	install -D -m 644 libfabric/fi_ext_vshmem.h $D$(PREFIX)/include/rdma/fi_ext_vshmem.h
 	$(call install_all,755,$(BENCH_PROGRAMS),$(OWN_LIBDIR)/bench)
 	$(call install_all,755,$(EXAMPLE_PROGRAMS),$(OWN_LIBDIR)/examples)
 	$(call install_all,644,examples/*.c examples/*.h,$(PREFIX)/share/doc/vshmem/examples)
@@ -74,6 +78,7 @@ install: install-built
 	$(call install_all,644,build/manual/man1/*,$(MANDIR)/man1)
 	$(call install_all,644,build/manual/man3/*,$(MANDIR)/man3)
 	$(call install_all,644,build/manual/man5/*,$(MANDIR)/man5)
+	$(call install_all,644,build/manual/man7/*,$(MANDIR)/man7)
 	install -D -m 644 build/manual/completions/vshmem.bash $D$(PREFIX)/share/bash-completion/completions/vshmem
 	install -D -m 644 build/manual/completions/_vshmem -t $D$(PREFIX)/share/zsh/site-functions
 	install -D -m 644 build/manual/completions/vshmem.fish -t $D$(PREFIX)/share/fish/vendor_completions.d
@@ -83,11 +88,11 @@ install: install-built
 # What is the administrator's stays: files in /etc/vshmem, the group, pools.
 uninstall:
 	rm -f $D$(PREFIX)/bin/vshmem $D$(LIBDIR)/libvshmem.so $D$(LIBDIR)/$(SONAME) $D$(LIBDIR)/$(SONAME).* $D$(LIBDIR)/libvshmem.a
-	rm -f $D$(LIBDIR)/pkgconfig/vshmem.pc $D$(PREFIX)/include/vshmem.h
+	rm -f $D$(LIBDIR)/pkgconfig/vshmem.pc $D$(PREFIX)/include/vshmem.h $D$(PREFIX)/include/rdma/fi_ext_vshmem.h
 	rm -rf $D$(OWN_LIBDIR) $D$(PREFIX)/share/doc/vshmem $D$(PREFIX)/src/vshmem-$(VERSION)
 	rm -f $D$(PREFIX)/lib/udev/rules.d/60-vshmem.rules $D$(PREFIX)/lib/sysusers.d/vshmem.conf $D$(PREFIX)/lib/tmpfiles.d/vshmem.conf
 	rm -f $D$(UNITDIR)/vshmem-pool@.service $D$(UNITDIR)/vshmem-serve@.service
-	rm -f $D$(MANDIR)/man1/vshmem.1 $D$(MANDIR)/man1/vshmem-*.1 $D$(MANDIR)/man3/libvshmem.3 $D$(MANDIR)/man3/vshmem_*.3 $D$(MANDIR)/man5/vshmem-pools.5
+	rm -f $D$(MANDIR)/man1/vshmem.1 $D$(MANDIR)/man1/vshmem-*.1 $D$(MANDIR)/man3/libvshmem.3 $D$(MANDIR)/man3/vshmem_*.3 $D$(MANDIR)/man5/vshmem-pools.5 $D$(MANDIR)/man7/fi_vshmem.7
 	rm -f $D$(PREFIX)/share/bash-completion/completions/vshmem $D$(PREFIX)/share/zsh/site-functions/_vshmem
 	rm -f $D$(PREFIX)/share/fish/vendor_completions.d/vshmem.fish
 	rmdir --ignore-fail-on-non-empty $D/etc/vshmem/pools.d $D/etc/vshmem 2>/dev/null || true

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.." || exit 1
 work=$PWD/build/packaging-test
 name=${VSHMEM_TEST_NAME:-packaging-test}
 suite=${SUITE:-bookworm}
-want=(vshmem libvshmem0 libvshmem-dev vshmem-tools)
+want=(vshmem libvshmem0 libvshmem-dev vshmem-tools vshmem-libfabric)
 # What the packages depend on is a part of the root before they come: what it leaves behind is not theirs.
 base=man-db,systemd-standalone-sysusers,passwd,util-linux,libgomp1
 if [ "${1:-}" = all ]; then

@@ -28,6 +28,7 @@ mkdir -p $wants
 files_alone() { sh /packages/files | while read -r file; do [ -d "$file" ] || echo "$file"; done; }
 getent group >/tmp/groups-before
 files_alone >/tmp/before
+find /usr -xdev -type d | sort >/tmp/directories
 chmod 555 /usr/bin # as on Fedora
 check 'install of the archive' /packages/archive/install
 check 'directories that were there keep their modes' test "$(stat -c %a /usr/bin)" = 555
@@ -41,6 +42,8 @@ check 'no file is left after it, and none is missing' diff /tmp/before /tmp/afte
 for pool in /dev/shm/vshmem.*; do rm -f "$pool"; done
 rm -rf /run/vshmem /etc/vshmem
 groupdel vshmem
+# Its empty directories, which the purge of the packages would take for theirs.
+find /usr -xdev -type d -empty | sort | comm -23 - /tmp/directories | xargs -r rmdir -p --ignore-fail-on-non-empty
 
 sh /packages/files >/tmp/before
 getent group >/tmp/groups-before
@@ -78,6 +81,9 @@ case " $* " in
 	check 'components of Open MPI' bash -c '! ldd /usr/lib/vshmem/openmpi/*.so | grep "not found"'
 	check 'mpi-env' bash -c 'vshmem pool create mpi --size 64M && vshmem mpi-env --pool mpi >/tmp/mpi-env && vshmem pool rm mpi'
 	;;
+esac
+case " $* " in
+*' vshmem-libfabric '*) check 'the provider for libfabric' bash -c '! ldd /usr/lib/vshmem/libfabric/*.so | grep "not found"' ;;
 esac
 case " $* " in
 *' vshmem-dkms '*) check 'the driver, built' answers ': installed' dkms status vshmem ;;

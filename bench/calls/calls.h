@@ -25,6 +25,8 @@ case_fn segment_cycle, segment_attach, segment_sustained;
 case_fn lookup_semop, lookup_semget, lookup_msgget, lookup_shmget;
 case_fn contend_for_a_semaphore, contend_for_a_queue;
 case_fn requests;
+case_fn posix_message, posix_message_with_priority;
+case_fn posix_semaphore, shared_mutex, robust_mutex, private_mutex, shared_rwlock;
 
 /* As give_up_call; names the limit that it may have been. */
 _Noreturn void give_up_creating(const char *call);

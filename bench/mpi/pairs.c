@@ -1,20 +1,23 @@
 /* Pairs of MPI processes: rank r of the first half and rank r + n/2. Prints one line for each
- * measurement: pingpong BYTES private|pool NANOSECONDS        one way, the mean over pairs stream
- * BYTES private|pool NANOSECONDS          per message, 64 under way at a time, one direction
- * barrier|bcast|reduce|allreduce BYTES private NANOSECONDS Each is that of the fastest of up to
- * sixty short repetitions: how fast it is while no other program takes the CPUs. Usage: pairs
- * [quick|full|collectives]
+ * measurement:
+ *
+ *   pingpong BYTES private|pool NANOSECONDS    one way, the mean over pairs
+ *   stream BYTES private NANOSECONDS           per message, 64 under way at a time, one direction
+ *   exchange BYTES private|pool NANOSECONDS    the same in both directions at once
+ *   CALL BYTES private NANOSECONDS             a collective call, a nonblocking one with its wait
+ *
+ * BYTES of a collective call are those from one process to another. Each figure is that of the
+ * fastest of up to sixty short repetitions: how fast it is while no other program takes the CPUs.
+ * The clock is read once for each repetition: in a User Mode Linux guest that takes 14 to 18 us.
+ *
+ *   pairs [quick|full|collectives|exchange]
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPETITIONS = 60, UNDER_WAY = 64 };
-/* Seconds after which a measurement is not repeated any more. */
-#define LONG_ENOUGH 0.25
-static int rank, ranks, partner, first;
-static double repetition; /* seconds for a repetition */
+#include "repeat.h"
 
 static void pingpong(char *out, char *in, int bytes, int rounds)
 {
@@ -52,6 +55,19 @@ static void stream(char *out, char *in, int bytes, int rounds)
 	}
 }
 
+static void exchange(char *out, char *in, int bytes, int rounds)
+{
+	enum { BOTH = 2 };
+	MPI_Request requests[BOTH * UNDER_WAY];
+	for (int round = 0; round < rounds; round += UNDER_WAY) {
+		for (int nth = 0; nth < UNDER_WAY; nth++)
+			MPI_Irecv(in, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, &requests[nth]);
+		for (int nth = UNDER_WAY; nth < BOTH * UNDER_WAY; nth++)
+			MPI_Isend(out, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, &requests[nth]);
+		MPI_Waitall(BOTH * UNDER_WAY, requests, MPI_STATUSES_IGNORE);
+	}
+}
+
 static void barrier(char *out, char *in, int bytes, int rounds)
 {
 	(void)out, (void)in, (void)bytes;
@@ -78,13 +94,75 @@ static void allreduce(char *out, char *in, int bytes, int rounds)
 		MPI_Allreduce(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static void alltoall(char *out, char *in, int bytes, int rounds)
+{
+	for (int round = 0; round < rounds; round++)
+		MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void allgather(char *out, char *in, int bytes, int rounds)
+{
+	for (int round = 0; round < rounds; round++)
+		MPI_Allgather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void gather(char *out, char *in, int bytes, int rounds)
+{
+	for (int round = 0; round < rounds; round++)
+		MPI_Gather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, round % ranks,
+			MPI_COMM_WORLD);
+}
+
+static void scatter(char *out, char *in, int bytes, int rounds)
+{
+	for (int round = 0; round < rounds; round++)
+		MPI_Scatter(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, round % ranks,
+			MPI_COMM_WORLD);
+}
+
+static void iallreduce(char *out, char *in, int bytes, int rounds)
+{
+	MPI_Request request;
+	for (int round = 0; round < rounds; round++) {
+		MPI_Iallreduce(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	}
+}
+
+static void ialltoall(char *out, char *in, int bytes, int rounds)
+{
+	MPI_Request request;
+	for (int round = 0; round < rounds; round++) {
+		MPI_Ialltoall(
+			out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	}
+}
+
+static void iallgather(char *out, char *in, int bytes, int rounds)
+{
+	MPI_Request request;
+	for (int round = 0; round < rounds; round++) {
+		MPI_Iallgather(
+			out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	}
+}
+
 typedef void work(char *out, char *in, int bytes, int rounds);
 
-static double once(work *todo, char *out, char *in, int bytes, int rounds)
+struct call {
+	work *todo;
+	char *out, *in;
+	int bytes;
+};
+
+static double timed(const void *what, int rounds)
 {
+	const struct call *call = what;
 	MPI_Barrier(MPI_COMM_WORLD);
 	double began = MPI_Wtime();
-	todo(out, in, bytes, rounds);
+	call->todo(call->out, call->in, call->bytes, rounds);
 	double mine = MPI_Wtime() - began, all;
 	MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 	return all / ranks;
@@ -93,7 +171,7 @@ static double once(work *todo, char *out, char *in, int bytes, int rounds)
 static void measure(const char *name, work *todo, int bytes, int pool)
 {
 	char *out, *in;
-	size_t room = bytes ? (size_t)bytes : 8;
+	size_t room = (bytes ? (size_t)bytes : 8) * (size_t)ranks;
 	if (pool) {
 		MPI_Alloc_mem((MPI_Aint)room, MPI_INFO_NULL, &out);
 		MPI_Alloc_mem((MPI_Aint)room, MPI_INFO_NULL, &in);
@@ -103,23 +181,8 @@ static void measure(const char *name, work *todo, int bytes, int pool)
 	}
 	memset(out, 0, room);
 	memset(in, 0, room);
-	/* So many rounds that a repetition takes as long as it may; all ranks agree. */
-	int rounds = UNDER_WAY, one_way = todo == pingpong ? 2 : 1;
-	double took;
-	once(todo, out, in, bytes, rounds);
-	while ((took = once(todo, out, in, bytes, rounds)) < repetition / 4 && rounds < 1 << 22)
-		rounds *= 2;
-	rounds = (int)(rounds * (repetition / took));
-	rounds = rounds < UNDER_WAY ? UNDER_WAY : rounds / UNDER_WAY * UNDER_WAY;
-	MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
-	double fastest = 1e9, spent = 0;
-	for (int nth = 0; nth < REPETITIONS && spent < LONG_ENOUGH; nth++) {
-		/* The same on all ranks, so all end at once. */
-		took = once(todo, out, in, bytes, rounds);
-		fastest = took < fastest ? took : fastest;
-		spent += took;
-	}
-	fastest /= rounds * one_way;
+	struct call call = { todo, out, in, bytes };
+	double fastest = fastest_of(timed, &call) / (todo == pingpong ? 2 : 1);
 	if (rank == 0) {
 		printf("%s %d %s %.1f\n", name, bytes, pool ? "pool" : "private", fastest * 1e9);
 		fflush(stdout);
@@ -133,32 +196,50 @@ static void measure(const char *name, work *todo, int bytes, int pool)
 	}
 }
 
+static void pairwise(int full, int only_exchange)
+{
+	static const int sizes[] = { 8, 1024, 65536, 1 << 20, 4 << 20 };
+	for (size_t nth = 0; nth < sizeof(sizes) / sizeof(sizes[0]) - !full; nth++) {
+		for (int pool = 0; pool < 2 && !only_exchange; pool++)
+			measure("pingpong", pingpong, sizes[nth], pool);
+		if (!only_exchange)
+			measure("stream", stream, sizes[nth], 0);
+		for (int pool = 0; pool < 2; pool++)
+			measure("exchange", exchange, sizes[nth], pool);
+	}
+}
+
+static void collectives(int full)
+{
+	static const struct {
+		const char *name;
+		work *todo;
+	} calls[] = {
+		{ "bcast", bcast },
+		{ "reduce", reduce },
+		{ "allreduce", allreduce },
+		{ "alltoall", alltoall },
+		{ "allgather", allgather },
+		{ "gather", gather },
+		{ "scatter", scatter },
+		{ "iallreduce", iallreduce },
+		{ "ialltoall", ialltoall },
+		{ "iallgather", iallgather },
+	};
+	measure("barrier", barrier, 0, 0);
+	for (int bytes = 8; bytes <= (full ? 1 << 20 : 65536); bytes *= bytes == 8 ? 128 : 8)
+		for (size_t nth = 0; nth < sizeof(calls) / sizeof(calls[0]); nth++)
+			measure(calls[nth].name, calls[nth].todo, bytes, 0);
+}
+
 int main(int argc, char **argv)
 {
-	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	if (ranks % 2) {
-		if (rank == 0)
-			fprintf(stderr, "pairs: the number of processes must be even\n");
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
-	first = rank < ranks / 2;
-	partner = (rank + ranks / 2) % ranks;
-	int full = argc > 1 && strcmp(argv[1], "full") == 0;
-	repetition = full ? 0.002 : 0.001;
-	static const int sizes[] = { 8, 1024, 65536, 1 << 20, 4 << 20 };
-	int pairwise = argc < 2 || strcmp(argv[1], "collectives") != 0;
-	for (size_t nth = 0; pairwise && nth < sizeof(sizes) / sizeof(sizes[0]) - !full; nth++) {
-		for (int pool = 0; pool < 2; pool++)
-			measure("pingpong", pingpong, sizes[nth], pool);
-		measure("stream", stream, sizes[nth], 0);
-	}
-	measure("barrier", barrier, 0, 0);
-	for (int bytes = 8; bytes <= (full ? 1 << 20 : 65536); bytes *= bytes == 8 ? 128 : 64) {
-		measure("bcast", bcast, bytes, 0);
-		measure("reduce", reduce, bytes, 0);
-		measure("allreduce", allreduce, bytes, 0);
-	}
+	const char *length = argc > 1 ? argv[1] : "quick";
+	int full = strcmp(length, "full") == 0, only_exchange = strcmp(length, "exchange") == 0;
+	begin(&argc, &argv, "pairs", full);
+	if (strcmp(length, "collectives") != 0)
+		pairwise(full, only_exchange);
+	if (!only_exchange)
+		collectives(full);
 	MPI_Finalize();
 }

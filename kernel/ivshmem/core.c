@@ -12,6 +12,7 @@
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/sysfs.h>
 #include <linux/uaccess.h>
 
 #include "vshmem.h"
@@ -273,6 +274,38 @@ static const struct file_operations vshmem_operations = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
+static struct vshmem_device *device_of_node(struct device *node)
+{
+	struct miscdevice *misc = dev_get_drvdata(node);
+
+	return container_of(misc, struct vshmem_device, misc);
+}
+
+/* /sys/class/misc/vshmem-NAME/pages_mapped and huge_pages_mapped: whether programs have the memory
+ * in pages of 2 MiB. No other file of the kernel says so of a device's memory. */
+static ssize_t pages_mapped_show(
+	struct device *node, struct device_attribute *attribute, char *text)
+{
+	return sysfs_emit(
+		text, "%lld\n", (long long)atomic64_read(&device_of_node(node)->pages_mapped));
+}
+static DEVICE_ATTR_RO(pages_mapped);
+
+static ssize_t huge_pages_mapped_show(
+	struct device *node, struct device_attribute *attribute, char *text)
+{
+	return sysfs_emit(text, "%lld\n",
+		(long long)atomic64_read(&device_of_node(node)->huge_pages_mapped));
+}
+static DEVICE_ATTR_RO(huge_pages_mapped);
+
+static struct attribute *vshmem_attrs[] = {
+	&dev_attr_pages_mapped.attr,
+	&dev_attr_huge_pages_mapped.attr,
+	NULL,
+};
+ATTRIBUTE_GROUPS(vshmem);
+
 struct vshmem_device *vshmem_device_new(struct device *parent)
 {
 	struct vshmem_device *device = kzalloc(sizeof(*device), GFP_KERNEL);
@@ -317,6 +350,7 @@ int vshmem_publish(struct vshmem_device *device, umode_t mode)
 	device->misc.mode = mode;
 	device->misc.fops = &vshmem_operations;
 	device->misc.parent = device->parent;
+	device->misc.groups = vshmem_groups;
 	result = misc_register(&device->misc);
 	if (!result) {
 		device->published = true;

@@ -134,6 +134,8 @@ static vm_fault_t vshmem_fault(struct vm_fault *vmf)
 
 	if (!READ_ONCE(device->gone) && vmf->pgoff < device->bytes >> PAGE_SHIFT)
 		result = insert_page(vmf, (device->physical >> PAGE_SHIFT) + vmf->pgoff);
+	if (result == VM_FAULT_NOPAGE)
+		atomic64_inc(&device->pages_mapped);
 	srcu_read_unlock(&vshmem_srcu, key);
 	return result;
 }
@@ -169,6 +171,8 @@ static vm_fault_t huge_fault(struct vm_fault *vmf)
 		result = VM_FAULT_SIGBUS;
 	else
 		result = insert_huge(vmf, (device->physical >> PAGE_SHIFT) + first);
+	if (result == VM_FAULT_NOPAGE)
+		atomic64_inc(&device->huge_pages_mapped);
 	srcu_read_unlock(&vshmem_srcu, key);
 	return result;
 }

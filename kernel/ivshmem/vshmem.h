@@ -50,6 +50,8 @@ struct vshmem_device {
 	void *memory;
 	phys_addr_t physical;
 	u64 bytes;
+	atomic64_t pages_mapped;  /* faults that were answered with a page, ever */
+	atomic64_t huge_pages_mapped;
 
 	/* Interrupts */
 	void __iomem *registers;

@@ -8,13 +8,15 @@
  * In the end all honest answers are given: each operation that was started must have ended once.
  */
 #include "btl_vshmem.h"
-#include "random_steps.h"
+#include "../../transport/check/random_steps.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+uint64_t first_seed, step, seed;
 
 /* A message: as it is on the wire (onesided.c). */
 struct request {

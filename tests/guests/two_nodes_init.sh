@@ -1,6 +1,7 @@
 #!/bin/busybox sh
-# What tests/guests/two_nodes has its guest do. CPUs 0-1 and 384 MiB are node 0, CPUs 2-3 and 384 MiB node 1.
-export PATH=/bin HOME=/tmp
+# What tests/guests/two_nodes has its guest do. CPUs 0-1 and 640 MiB are node 0, CPUs 2-3 and 1664 MiB node 1,
+# a page of 1 GiB of which was reserved at boot.
+export PATH=/bin:/usr/bin HOME=/tmp
 /bin/busybox --install -s /bin
 mount -t proc none /proc
 mount -t sysfs none /sys
@@ -16,7 +17,7 @@ check() { # check WHAT EXPECTED COMMAND...: the command's output is a pattern of
 	said=$("$@" 2>&1)
 	case $said in
 	$expected) echo "ok $what" ;;
-	*) echo "FAILED: $what: expected [$expected], found: [$said]" ;;
+	*) echo "FAILED: $what: expected [$expected], found: [$said]" | tr '\n' ' ' && echo ;;
 	esac
 }
 segments() { # segments POOL CPU COUNT BYTES [KEY]
@@ -100,5 +101,20 @@ remove both
 check 'a node that is absent' '*its pages cannot lie on node 0,7*has_memory*' create absent --size 32M --numa 0,7
 check 'another one' '*its pages cannot lie on node 9*' create absent --size 32M --numa 9
 
+umount /dev/hugepages
+mount -t hugetlbfs -o pagesize=1G none /dev/hugepages
+free=/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/free_hugepages
+check 'a page of 1G was reserved at boot' '1' cat $free
+check 'none on node 0' '*huge pages of 1G on node 0, and 0 are free*' create giant --size 1G --hugepages 1G --numa 0
+create giant --size 1G --hugepages 1G --numa 1
+check 'segments in a page of 1G of node 1' '1 1 2097152' segments giant 0 2 $((4 * M))
+check 'pool show: 1G on node 1' 'node 1: 1G' facts giant
+check 'pool show: pages of 1G' '*"page_size": 1073741824*' vshmem pool show giant --json
+check 'the page is in use' '0' cat $free
+remove giant
+for look in $(seq 300); do [ "$(cat $free)" = 1 ] && break; sleep 0.2; done
+check 'the page is free again' '1' cat $free
+
+[ ! -e /plan.json ] || . /two_nodes_plan.sh
 echo DONE
 poweroff -f

@@ -3,6 +3,7 @@
  *   handles POOL */
 #include "checks.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/ipc.h>
@@ -20,6 +21,7 @@ static void answers_ebadf(vshmem_pool *pool)
 	uint8_t uuid[16];
 	char text[64];
 	uint32_t numbers[2];
+	uint64_t size;
 	void *memory;
 	long type;
 	vshmem_port *port;
@@ -37,6 +39,11 @@ static void answers_ebadf(vshmem_pool *pool)
 	returns(-EBADF, vshmem_attach(pool, 1, 1, &memory));
 	returns(-EBADF, vshmem_shmget(pool, 1, 4096, IPC_CREAT));
 	returns(-EBADF, vshmem_shmrm(pool, 1));
+	returns(-EBADF, vshmem_shm_open(pool, "none", O_CREAT | O_RDWR, 0600, 1));
+	returns(-EBADF, vshmem_shm_close(pool, 1));
+	returns(-EBADF, vshmem_shm_bytes(pool, 1, &size));
+	returns(-EBADF, vshmem_shm_resize(pool, 1, 1));
+	returns(-EBADF, vshmem_shm_unlink(pool, "none"));
 	returns(-EBADF, vshmem_semget(pool, 1, 1, IPC_CREAT));
 	returns(-EBADF, vshmem_semop(pool, 1, &up, 1, NULL));
 	returns(-EBADF, vshmem_semval(pool, 1, 0));
@@ -94,6 +101,8 @@ static void wrong_arguments(void)
 		returns(-EINVAL, vshmem_msgrcv(pool, ids[i], NULL, text, 1, 0, 0));
 		returns(-EINVAL, vshmem_attach(pool, ids[i], 1, &memory));
 		returns(-EINVAL, vshmem_shmrm(pool, ids[i]));
+		returns(-EINVAL, vshmem_shm_close(pool, ids[i]));
+		returns(-EINVAL, vshmem_shm_resize(pool, ids[i], 1));
 	}
 	returns(-EFBIG, vshmem_semop(pool, set, &far, 1, NULL));
 	returns(-EINVAL, vshmem_semop(pool, set, &up, 1, &wrong));
@@ -115,6 +124,45 @@ static void wrong_arguments(void)
 	returns(7, strlen(message));
 	returns(-ENODEV, vshmem_open("/etc/passwd", &pool, NULL, 0));
 	returns(-EINVAL, vshmem_open("\xff", &pool, NULL, 0));
+}
+
+/* An object by name: what two handles of it see, and what outlives its name. */
+static void named_objects(void)
+{
+	vshmem_pool *pool = opened(name);
+	void *memory, *again;
+	uint64_t bytes = 1;
+	returns(-ENOENT, vshmem_shm_open(pool, "/named", O_RDWR, 0, 0));
+	returns(-EINVAL, vshmem_shm_open(pool, "/na/med", O_RDWR | O_CREAT, 0600, 1));
+	returns(-EINVAL, vshmem_shm_open(pool, "/", O_RDWR | O_CREAT, 0600, 1));
+	int id = vshmem_shm_open(pool, "/named", O_RDWR | O_CREAT | O_EXCL, 0600, 0);
+	returns(1, id > 0);
+	returns(-EINVAL, vshmem_attach(pool, id, 0, &memory));
+	returns(-EEXIST, vshmem_shm_open(pool, "named", O_RDWR | O_CREAT | O_EXCL, 0600, 9));
+	returns(id, vshmem_shm_open(pool, "named", O_RDWR | O_CREAT, 0600, 5000));
+	returns(0, vshmem_shm_bytes(pool, id, &bytes));
+	returns(5000, bytes);
+	returns(-EINVAL, vshmem_shmrm(pool, id));
+	returns(0, vshmem_attach(pool, id, 5000, &memory));
+	memset(memory, 7, 5000);
+	returns(-ENOSPC, vshmem_shm_resize(pool, id, 9000));
+	returns(0, vshmem_shm_resize(pool, id, 10));
+	returns(0, ((char *)memory)[10]);
+	returns(7, ((char *)memory)[9]);
+	returns(0, vshmem_release(pool, memory));
+	returns(0, vshmem_shm_resize(pool, id, 9000));
+	returns(0, vshmem_attach(pool, id, 9000, &again));
+	returns(7, ((char *)again)[9]);
+	returns(0, ((char *)again)[8999]);
+	returns(0, vshmem_shm_unlink(pool, "named"));
+	returns(-ENOENT, vshmem_shm_unlink(pool, "named"));
+	returns(0, vshmem_shm_close(pool, id));
+	returns(0, vshmem_shm_close(pool, id));
+	returns(-EINVAL, vshmem_shm_close(pool, id));
+	returns(7, ((char *)again)[9]);
+	returns(0, vshmem_release(pool, again));
+	returns(-EINVAL, vshmem_shm_bytes(pool, id, &bytes));
+	vshmem_close(pool);
 }
 
 static int descriptors(void)
@@ -195,6 +243,7 @@ int main(int count, char **words)
 	answers_ebadf(NULL);
 	closed_handles();
 	wrong_arguments();
+	named_objects();
 	many_threads();
 	memory_outlives_its_maker();
 	return 0;

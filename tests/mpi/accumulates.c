@@ -80,7 +80,9 @@ static MPI_Datatype laid_out(const struct kind *kind, struct shape shape)
 	return type;
 }
 
-static long refused;
+/* Calls, by the kind of window. */
+static long refused[3];
+static int window;
 
 static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *name, int call,
 	int target, struct shape from, struct shape there, struct shape to)
@@ -134,7 +136,7 @@ static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *na
 	rc = rc == MPI_SUCCESS ? also : rc;
 	MPI_Get(after, bytes, MPI_BYTE, target, part, bytes, MPI_BYTE, win);
 	MPI_Win_flush(target, win);
-	refused += rc != MPI_SUCCESS;
+	refused[window] += rc != MPI_SUCCESS;
 	static const char *const calls[] = { "accumulate", "get_accumulate", "rget_accumulate",
 		"raccumulate", "fetch_and_op" };
 	for (int nth = 0; nth < ROOM; nth++) {
@@ -153,7 +155,7 @@ static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *na
 			MPI_Type_free(&types[nth]);
 }
 
-static void alone(MPI_Win win, int window, int family, int thorough)
+static void alone(MPI_Win win, int family, int thorough)
 {
 	static const struct {
 		MPI_Op op;
@@ -287,7 +289,7 @@ int main(int argc, char **argv)
 	kind(MPI_SHORT_INT, "short and int", PAIR, 2, 4);
 	kind(MPI_LONG_DOUBLE_INT, "long double and int", PAIR, 16, 16);
 	static const char *const families[] = { "integers", "floating numbers", "pairs" };
-	for (int window = 0; window < 3; window++) {
+	for (window = 0; window < 3; window++) {
 		MPI_Win win;
 		char *base;
 		MPI_Aint bytes = (MPI_Aint)ranks * ROOM * 32;
@@ -298,7 +300,7 @@ int main(int argc, char **argv)
 				MPI_COMM_WORLD, &win);
 		MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
 		for (int family = INTEGER; family <= PAIR; family++) {
-			alone(win, window, family, argc > 1);
+			alone(win, family, argc > 1);
 			passed(families[family]);
 		}
 		for (int call = ACCUMULATE; call <= RGET_ACCUMULATE; call++)
@@ -309,9 +311,10 @@ int main(int argc, char **argv)
 		if (window != 2)
 			no_room(base, window);
 	}
-	long all;
-	MPI_Reduce(&refused, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+	long all[3];
+	MPI_Reduce(refused, all, 3, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (rank == 0)
-		printf("%ld calls refused\n", all);
+		printf("calls refused: private memory %ld, MPI_Alloc_mem %ld, MPI_Win_allocate %ld\n",
+			all[0], all[1], all[2]);
 	return end();
 }

@@ -23,9 +23,10 @@ mkdir -p "$place"/bin "$place"/lib/vshmem/{bench,openmpi}
 cp "$vshmem" "$(dirname "$vshmem")/libvshmem_preload.so" "$place/bin"
 cp "$(dirname "$vshmem")/libvshmem.so" "$place/lib/vshmem/libvshmem.so.0"
 cp build/openmpi/*.so "$place/lib/vshmem/openmpi"
-cp build/mpi/pairs build/bench/* "$place/lib/vshmem/bench"
+cp build/mpi/pairs build/mpi/windows_speed build/bench/* "$place/lib/vshmem/bench"
 check "between guests, all of it below /tmp" timeout 240 "$place/bin/vshmem" bench mpi --quick --pairs 1 --json "$place/runs"
 check "each contender has figures" sh -c "[ \$(grep -o '\"contender\":\"[^\"]*\"' '$place/runs' | sort -u | wc -l) = 3 ]"
+check "one-sided calls" timeout 240 "$place/bin/vshmem" bench mpi --calls windows --quick --pairs 1
 check "programs of other benchmarks are found, too" timeout 120 "$place/bin/vshmem" bench pingpong --quick --pairs 1 --sizes 8 --between processes
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

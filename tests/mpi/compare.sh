@@ -1,7 +1,9 @@
 #!/bin/bash
 # Open MPI's own shared memory in one namespace, the pool between two, and TCP between the two, in turns: a table of medians.
-#   compare.sh VSHMEM [PROCESSES] [RUNS] [quick|full|collectives]
+#   compare.sh VSHMEM [PROCESSES] [RUNS] [quick|full|collectives|exchange|windows]
 # `collectives` also makes the collective calls through the pool by messages, as they are without the component for them.
+# `windows`: one-sided calls instead, beside osc/sm in one namespace (Open MPI has none over TCP).
+# CONTENDERS="vader vshmem": those alone.
 # 2 processes, 3 runs and `quick` when nothing else is said. With 16, eight pairs share the CPUs that there are.
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$1 processes=${2:-2} runs=${3:-3} length=${4:-quick} name=vp$$
@@ -9,14 +11,17 @@ vshmem=$1 processes=${2:-2} runs=${3:-3} length=${4:-quick} name=vp$$
 unset OMPI_MCA_btl_vshmem_count
 out=build/mpi/compare.$$ half=$((processes / 2)) contenders="vader vshmem tcp"
 [ "$length" != collectives ] || contenders="vader vshmem messages tcp"
+program=pairs in_one=()
+[ "$length" != windows ] || { program=windows_speed length=quick contenders="vader vshmem" in_one=(--mca osc sm); }
+contenders=${CONTENDERS:-$contenders}
 hosts=$($nodes hosts "$name" 2 $half)
 for run in $(seq "$runs"); do
 	for who in $contenders; do
 		case $who in
-		vader) timeout 900 $nodes run "$name" 1 mpirun --mca btl vader,self --oversubscribe -np "$processes" build/mpi/pairs "$length" >"$log" 2>&1 ;;
-		vshmem) mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/pairs "$length" ;;
-		messages) mpi 900 --mca btl vshmem,vader,self --mca coll ^vshmem --map-by slot -np "$processes" build/mpi/pairs "$length" ;;
-		tcp) mpi 900 --mca btl tcp,self --map-by slot -np "$processes" build/mpi/pairs "$length" ;;
+		vader) timeout 900 $nodes run "$name" 1 mpirun --mca btl vader,self "${in_one[@]}" --oversubscribe -np "$processes" build/mpi/$program "$length" >"$log" 2>&1 ;;
+		vshmem) mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
+		messages) mpi 900 --mca btl vshmem,vader,self --mca coll ^vshmem --map-by slot -np "$processes" build/mpi/$program "$length" ;;
+		tcp) mpi 900 --mca btl tcp,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
 		esac || { echo "$who: did not end"; tail -5 "$log"; }
 		awk -v who=$who 'NF == 4 && $4 + 0 > 0 { print who, $1, $2, $3, $4 }' "$log" >>"$out"
 	done

@@ -5,16 +5,7 @@ command -v mpirun >/dev/null || skip "no mpirun here (openmpi-bin)"
 [ -e build/openmpi/mca_btl_vshmem.so ] || skip "the components are not built (libopenmpi-dev)"
 [ "$(id -u)" = 0 ] || skip "needs root, for network namespaces"
 count=${count:-2} nodes=tests/mpi/nodes log=build/mpi/$name.log
-$nodes up "$name" "$count" 2>build/mpi/nodes.log || { $nodes down "$name" "$count"; skip "no network namespaces here: $(tail -1 build/mpi/nodes.log)"; }
-cleanup() {
-	for node in $(seq "$count"); do ip netns pids "$name$node" 2>/dev/null | xargs -r kill -9 2>/dev/null; done
-	$nodes down "$name" "$count"
-	"$vshmem" pool rm "$name" --force >/dev/null 2>&1
-	"$vshmem" pool rm "$name-small" --force >/dev/null 2>&1
-	rm -f "$log"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+. tests/mpi/machines.bash
 "$vshmem" pool create "$name" --size 128M --mode 0666 --limit attaches=8192 >/dev/null || exit 1
 eval "$("$vshmem" mpi-env --pool "$name")"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -30,16 +21,6 @@ mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 passes() { mpi 300 "$@" && grep -q '[1-9][0-9]* passed, 0 failed' "$log"; }
 # Rank 3 is killed in the middle of an exchange, or of collective calls.
 aborts() { mpi 300 -np 4 build/mpi/victim "$@"; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
-# No segment is left, nor anybody who uses one: the dead are reaped by the domain's agent when it has seen them.
-clean() {
-	local try
-	for try in $(seq 600); do
-		"$vshmem" ls --pool "$name" --json >"$log.ls" && ! grep -q '"id":' "$log.ls" && break
-		sleep 0.1
-	done
-	rm -f "$log.ls"
-	[ "$try" != 600 ] && "$vshmem" pool check "$name" >"$log.check" 2>&1 && rm -f "$log.check"
-}
 # So many jobs of four processes, KILLED of them ended by the death of one.
 cycles() { # cycles COUNT KILLED
 	local nth every=$(($2 > 0 ? $1 / $2 : 3 * $1))

@@ -5,16 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$1 cycles=${2:-10} name=vm$$
 . tests/mpi/job.bash
-passed=0 failed=0
-check() { # check NAME CONDITION...
-	local what=$1
-	shift
-	if "$@"; then
-		passed=$((passed + 1)); echo "ok: $what"
-	else
-		failed=$((failed + 1)); echo "FAILED: $what"; tail -20 "$log"
-	fi
-}
+. tests/checks.sh
 through_pool() { grep -q 'vshmem: [1-9][0-9]* messages sent' "$log"; }
 
 for n in 2 4 8; do
@@ -27,8 +18,11 @@ export OMPI_MCA_coll_vshmem_count=1 OMPI_MCA_coll_vshmem_after=0
 for n in 2 4 8; do
 	check "collective calls, $n processes" passes -np $n build/mpi/collectives
 	check "  went by teams in the pool" by_teams
+	check "blocks and nonblocking calls, $n processes" passes -np $n build/mpi/blocks
+	check "  went by teams in the pool" by_teams
 done
 check "  in pieces, longer ones too" passes -np 4 --mca coll_vshmem_piece_bytes 100 --mca coll_vshmem_max_bytes 100000 build/mpi/collectives
+check "  and blocks of these" passes -np 4 --mca coll_vshmem_piece_bytes 1000 --mca coll_vshmem_max_bytes 20000 build/mpi/blocks one
 unset OMPI_MCA_coll_vshmem_after
 check "  without threads, and some by messages first" passes -np 4 build/mpi/collectives one
 check "  went by teams in the pool" by_teams
@@ -40,8 +34,19 @@ check "  where messages do not go through the pool: neither do they" without
 export OMPI_MCA_coll_vshmem_count=0
 check "one-sided, 2 processes" passes -np 2 build/mpi/windows
 check "one-sided, 4 processes" passes -np 4 build/mpi/windows
+in_pool() { [ "$(grep -c 'vshmem: [1-9][0-9]* windows in the pool' "$log")" = "$1" ]; }
+export OMPI_MCA_osc_vshmem_count=1
+for n in 2 4; do
+	check "every one-sided call, $n processes" passes -np $n build/mpi/window_calls across
+	check "  on windows in the pool" in_pool $n
+	check "  with data of every layout" passes -np $n build/mpi/window_layouts
+done
+apart() { passes -np 3 env OMPI_MCA_osc_vshmem_direct=1 build/mpi/windows : -np 1 env OMPI_MCA_osc_vshmem_direct=0 build/mpi/windows && in_pool 0; }
+check "  with parameters that differ: by messages" apart
+export OMPI_MCA_osc_vshmem_count=0
 check "one-sided, many at once" mpi 300 -np 2 build/mpi/puts 60000
 check "accumulates of every kind, 3 processes: right, or refused" passes -np 3 build/mpi/accumulates
+check "  none refused in the pool" grep -q 'MPI_Alloc_mem 0, MPI_Win_allocate 0' "$log"
 check "  within a machine" passes -np 2 --map-by slot build/mpi/accumulates
 # Who shares the CPUs is in another container: three processes on two must give them away all the same.
 each_gives_way() { [ "$(grep -c 'the CPU given away [1-9]' "$log")" = "${1:-0}" ]; }
@@ -62,6 +67,12 @@ check "the pool is clean" clean
 check "a killed process ends the job" aborts
 check "  and leaves a clean pool" clean
 check "  for the next job" passes -np 2 build/mpi/messages
+check "a process that is killed with a window locked ends the job" aborts lock
+check "a process that is killed where all wait in a window ends the job" aborts fence
+check "  and leaves a clean pool" clean
+orphan() { mpi 120 -np 2 --enable-recovery build/mpi/orphan; grep -q '1 passed, 0 failed' "$log"; }
+check "what the pool had given to a process that is killed is written by nobody of its job" orphan
+check "  and leaves a clean pool" clean
 check "a process that is killed in a collective call ends the job" aborts collectives
 check "  and leaves a clean pool" clean
 

@@ -12,13 +12,13 @@ pool=third-party-$$
 failed=0
 trap '"$vshmem" pool rm --force "$pool" >/dev/null 2>&1' EXIT
 "$vshmem" pool create "$pool" --size 1G --mode 0666 >/dev/null || exit 1
-under="$vshmem run --pool $pool --"
+prefix="$vshmem run --pool $pool --"
 
 run() { # name, script, arguments behind the prefix
 	name=$1 script=$2
 	shift 2
 	began=$(date +%s)
-	"$here/$script" "$under" "$@" >"$logs/$name" 2>&1 </dev/null
+	"$here/$script" "$prefix" "$@" >"$logs/$name" 2>&1 </dev/null
 	status=$?
 	printf '%-12s %-36s %4d s\n' "$name" "$(tail -1 "$logs/$name")" $(($(date +%s) - began))
 	if [ $status != 0 ]; then
@@ -35,6 +35,9 @@ run php run_php.sh
 run fakeroot run_fakeroot.sh
 run postgres run_postgres.sh "$seconds"
 run open-mpi run_open_mpi.sh
+prefix="$vshmem run --pool $pool --share all,posix --"
+run python run_python_multiprocessing.sh
+run boost run_boost_interprocess.sh
 if "$vshmem" pool check "$pool" >"$logs/check" 2>&1; then
 	echo "pool check: nothing wrong"
 else

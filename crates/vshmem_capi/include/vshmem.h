@@ -3,7 +3,7 @@
  * Functions that return int return 0 or more when they did what they were asked, and a negative
  * errno otherwise. A pool may be used by any number of threads at once; a port or a lane by one at
  * a time. A process that was forked uses none of what its parent has opened: calls for objects give
- * -EIO there, and vshmem_open opens the pool anew.
+ * -EIO there, and vshmem_open opens the pool anew; vshmem_fork_child is the exception.
  *
  * The man pages are made of this file (packaging/man/libvshmem.awk): a comment that begins with
  * "Name: " begins a page, and "Errors: " its list of errors.
@@ -25,6 +25,7 @@ typedef struct vshmem_pool vshmem_pool;
 typedef struct vshmem_port vshmem_port;
 typedef struct vshmem_lane vshmem_lane;
 typedef struct vshmem_team vshmem_team;
+typedef struct vshmem_child vshmem_child;
 
 /* Pools: join a pool, and leave it. */
 
@@ -37,7 +38,9 @@ typedef struct vshmem_team vshmem_team;
  * sentence of at most BYTES bytes with the 0 at its end. */
 int vshmem_open(const char *name, vshmem_pool **pool, char *message, size_t bytes);
 /* Leaves with the last close. What was held, and all ports and lanes, must have been given back.
- * Objects stay. NULL is no pool, and nothing happens. */
+ * Objects stay. NULL is no pool, and nothing happens. A program must not use the handle after its
+ * last close: calls answer -EBADF to the 64 handles that were closed last, and the memory of an
+ * older one has been freed and may be in use for something else. */
 void vshmem_close(vshmem_pool *pool);
 /* What no other pool has. */
 void vshmem_identify(const vshmem_pool *pool, uint8_t uuid[16]);
@@ -116,6 +119,44 @@ int vshmem_shmrm(vshmem_pool *pool, int id);
  * ftok(3). */
 int vshmem_key(const char *name);
 
+/* Names: POSIX shared memory objects of a pool, by name.
+ *
+ * Those of shm_open(3) in programs under `vshmem run --share posix-shm`. An object stays until it
+ * is unlinked and no process has it open or attached. A name is one of shm_open(3); slashes in
+ * front of it mean nothing. */
+
+/* Errors: those of shm_open(3), ftruncate(2) and shm_unlink(3), and:
+ * -ENOSPC: the pool has no memory left; of vshmem_shm_resize also: it would have to move, and a
+ * process has it attached.
+ * -ENFILE: the pool's table of attaches is full.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* shm_open(3): the object's id, by which this process has it open once more. FLAGS: O_RDONLY or
+ * O_RDWR, with O_CREAT, O_EXCL and O_TRUNC; a new object gets MODE as it is, whatever the umask.
+ * With O_CREAT and O_RDWR, an object without a byte gets so many, zeroed; BYTES 0: it stays as it
+ * is.
+ * vshmem_attach attaches it, vshmem_release detaches. */
+int vshmem_shm_open(
+	vshmem_pool *pool, const char *name, int flags, unsigned int mode, uint64_t bytes);
+/* One opening less. What is attached stays so. */
+int vshmem_shm_close(vshmem_pool *pool, int id);
+/* The bytes that an object has. */
+int vshmem_shm_bytes(const vshmem_pool *pool, int id, uint64_t *bytes);
+/* fstat(2): what is known of it. */
+struct vshmem_shm_stat {
+	uint64_t bytes, room; /* its size, and the memory that it has */
+	uint32_t mode, uid, gid;
+	uint32_t links;		  /* 1: it has its name; 0: it was unlinked */
+	uint32_t attaches, opens; /* of all processes */
+};
+int vshmem_shm_stat(const vshmem_pool *pool, int id, struct vshmem_shm_stat *stat);
+/* ftruncate(2). As long as a process has it attached, it grows within its last page only, or to a
+ * size that it had before. */
+int vshmem_shm_resize(vshmem_pool *pool, int id, uint64_t bytes);
+/* shm_unlink(3). */
+int vshmem_shm_unlink(vshmem_pool *pool, const char *name);
+
 /* Semaphores: System V semaphore sets of a pool, by key.
  *
  * Keys, flags, ids and errors are those of the calls of libc with these names, and the sets are
@@ -165,6 +206,29 @@ int vshmem_msgrcv(vshmem_pool *pool, int id, long *type, void *text, size_t room
 	int flags);
 /* Removes the queue and its messages. All that wait there get -EIDRM. */
 int vshmem_msgrm(vshmem_pool *pool, int id);
+
+/* Forks: a child that goes on as a client of its own.
+ *
+ * Around fork(2), all three for each pool that is open. The child then uses the same handle, and
+ * finds what its parent has attached at the same addresses, counted for it. Adjustments of
+ * semaphores (SEM_UNDO) stay the parent's, and ports, lanes and teams too. Meanwhile no other
+ * thread attaches or releases memory. */
+
+/* Errors:
+ * -EAGAIN: the pool has no place for another client, or for what it has attached.
+ * -ENOTSUP: children do not inherit this pool's memory (paravirtual guests of Xen).
+ * -ENOSPC, -ENOSYS, -EDEADLK: the child is no client; it may call vshmem_open.
+ * -EINVAL: this process has opened the pool itself.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Before it. Keeps a place for the child, with all that this process has attached. */
+int vshmem_fork_prepare(vshmem_pool *pool, vshmem_child **child);
+/* After it, in the parent. PID is what fork has returned; below 0, the place is given back. 0: it
+ * is not known. */
+int vshmem_fork_parent(vshmem_pool *pool, vshmem_child *child, int pid);
+/* After it, in the child, first of all. */
+int vshmem_fork_child(vshmem_pool *pool, vshmem_child *child);
 
 /* Ports: where a process receives messages.
  *
@@ -254,7 +318,7 @@ int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
 
-/* Teams: barrier, broadcast and reduction for a fixed number of members.
+/* Teams: barrier, broadcast, reduction and exchange of blocks for a fixed number of members.
  *
  * They take place in memory of any kind that all members have: a System V segment of the kernel or
  * of a pool (shmat), or a pool's memory. No pool need be open.
@@ -295,6 +359,9 @@ void vshmem_team_patience(vshmem_team *team, uint32_t milliseconds);
  * instead of yielding and sleeping: IDLE then says how the CPU is given away. It makes no calls for
  * this team. NULL: nothing. */
 void vshmem_team_idle(vshmem_team *team, void (*idle)(void *argument), void *argument);
+/* What is asked some fifty times a second while this member waits: when STOP returns other than 0,
+ * the call fails with -EPIPE, as if this member had left. It makes no calls for this team. */
+void vshmem_team_stop(vshmem_team *team, int (*stop)(void *argument), void *argument);
 /* How often a member of this process has waited for longer than a short look, and what it waited
  * for has come: for an IDLE that sleeps longer and longer. */
 uint64_t vshmem_team_arrivals(void);
@@ -333,6 +400,44 @@ int vshmem_team_reduce_by(vshmem_team *team, uint32_t root, const void *mine, vo
 	size_t count, size_t unit, vshmem_combine *combine, void *argument);
 int vshmem_team_allreduce_by(vshmem_team *team, const void *mine, void *result, size_t count,
 	size_t unit, vshmem_combine *combine, void *argument);
+
+/* Blocks of BYTES bytes, in the order of ranks. Buffers must not overlap. For alltoall and scatter,
+ * the team's payload has a byte for each other member at least (-EINVAL). */
+
+/* Copies each member's block to all. MINE NULL: it is in its place in ALL. */
+int vshmem_team_allgather(vshmem_team *team, const void *mine, void *all, size_t bytes);
+/* Each member has a block for each: copies those for this one. GIVEN NULL: what it gives is in GOT,
+ * too. */
+int vshmem_team_alltoall(vshmem_team *team, const void *given, void *got, size_t bytes);
+/* Copies each member's block to the root. ALL may be NULL at others; MINE may be NULL at the root:
+ * it is in its place in ALL. */
+int vshmem_team_gather(
+	vshmem_team *team, uint32_t root, const void *mine, void *all, size_t bytes);
+/* Copies to each member the block that the root has for it. ALL may be NULL at others; MINE may be
+ * NULL at the root. */
+int vshmem_team_scatter(
+	vshmem_team *team, uint32_t root, const void *all, void *mine, size_t bytes);
+
+/* Calls that are started, and looked after until they are done. What one passes on fits into the
+ * payload (-EINVAL); with poll_alltoall, the blocks for all others. All members start the same ones
+ * in the same order, and have finished all before they make a call that waits. Several may be under
+ * way: they are done in their order, and looked after in their order, each with the same arguments
+ * until it is done. 1: it is done; 0: not yet. Nothing is waited for here, and of the dead only
+ * those in the caller's domain are noticed. */
+struct vshmem_started {
+	uint64_t words[2];
+};
+void vshmem_team_start(vshmem_team *team, struct vshmem_started *started);
+/* What this member has for the others is in its place in ALL. */
+int vshmem_team_poll_allgather(
+	vshmem_team *team, struct vshmem_started *started, void *all, size_t bytes);
+int vshmem_team_poll_alltoall(vshmem_team *team, struct vshmem_started *started,
+	const void *given, void *got, size_t bytes);
+int vshmem_team_poll_broadcast(vshmem_team *team, struct vshmem_started *started, uint32_t root,
+	void *data, size_t bytes);
+/* What this member has is in RESULT. */
+int vshmem_team_poll_allreduce_by(vshmem_team *team, struct vshmem_started *started, void *result,
+	size_t count, size_t unit, vshmem_combine *combine, void *argument);
 
 #ifdef __cplusplus
 }

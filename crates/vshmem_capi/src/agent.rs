@@ -1,10 +1,10 @@
 //! The agent of this domain, which notices deaths: started when a pool is opened and there is none.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use vshmem_agent::AgentStarter;
+use vshmem_agent::{AgentStarter, Stay, Wanted};
 use vshmem_session::Session;
 
 /// Runs when the library is loaded.
@@ -55,5 +55,27 @@ pub fn ensure(session: &Session) {
         && let Some(starter) = AgentStarter::open(&command, session.link().place())
     {
         starter.ensure(session, true);
+    }
+}
+
+/// The agent itself, for a package that carries no `vshmem` command: a program of its own that is
+/// linked with the static library and run as `vshmem agent --pool PLACE`. Not in vshmem.h. With
+/// `stays`, this process is the agent; else it starts it, by the same words and `--stay`.
+///
+/// # Safety
+/// `place` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn agent_of_vshmem_main(place: *const c_char, stays: c_int) -> c_int {
+    // SAFETY: as the caller vouches.
+    let place = OsStr::from_bytes(unsafe { CStr::from_ptr(place) }.to_bytes());
+    let wanted = Wanted { place: PathBuf::from(place), stay: Stay::WhileInUse, owner: None };
+    let done =
+        if stays == 0 { vshmem_agent::detach(&wanted) } else { vshmem_agent::serve(&wanted) };
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("vshmem agent: {error}");
+            1
+        }
     }
 }

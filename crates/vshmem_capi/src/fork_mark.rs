@@ -26,8 +26,13 @@ impl ForkMark {
     /// Of this process.
     pub fn new() -> Result<Self, Errno> {
         let mark = Self { page: wiped_on_fork()? };
-        mark.word().store(1, Ordering::Relaxed);
+        mark.claim();
         Ok(mark)
+    }
+
+    /// It is this process's from now on.
+    pub fn claim(&self) {
+        self.word().store(1, Ordering::Relaxed);
     }
 
     /// Whether it was made in this process.

@@ -6,14 +6,18 @@
 #![allow(unsafe_code)] // pointers of C callers
 
 mod agent;
+mod attach;
 mod caller;
+mod fork;
 mod fork_mark;
 mod handle;
 mod lane;
 mod objects;
 mod pool;
 mod port;
+mod posix_shm;
 mod team;
+mod team_blocks;
 
 use std::ffi::c_int;
 

@@ -54,6 +54,14 @@ impl Backing for OnNode<'_> {
         self.0.prepare(offset, bytes, dirty)
     }
 
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        self.0.zero(offset, bytes)
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
+        self.0.copy(from, to, bytes)
+    }
+
     fn node(&self) -> Option<u32> {
         self.1.or_else(|| self.0.node())
     }

@@ -13,7 +13,7 @@ use vshmem_wire::ClientId;
 
 use crate::fork_mark::ForkMark;
 use crate::handle::{OpenPool, OpenWord, forget_closed, open_pools};
-use crate::{agent, answer, caller::Me};
+use crate::{agent, answer, attach::attach_any, caller::Me};
 
 /// Written in a guest by its operator: the name of its pool.
 const CONFIGURED: &str = "/run/vshmem/pool";
@@ -22,14 +22,14 @@ const CONFIGURED: &str = "/run/vshmem/pool";
 #[derive(Debug)]
 pub struct Pool {
     open_word: OpenWord,
-    session: Option<Session>,
-    mark: ForkMark,
+    pub(crate) session: Option<Session>,
+    pub(crate) mark: ForkMark,
     place: PathBuf,
     /// The whole pool.
     map: Arc<Map>,
     base: NonNull<u8>,
     /// What is held for C: by offset, the segment's id.
-    held: Mutex<HashMap<u64, i32>>,
+    pub(crate) held: Mutex<HashMap<u64, i32>>,
 }
 
 // SAFETY: the address is that of a mapping that `map` keeps; what lies there is reached through
@@ -124,7 +124,7 @@ impl Pool {
 
     /// Attaches another client's memory by its id.
     pub fn attach(&self, id: i32) -> Result<Attachment, Errno> {
-        let attachment = self.session()?.client().shmat(id, true, false, &Me)?;
+        let attachment = attach_any(self.session()?, id)?;
         let end = attachment.offset.checked_add(attachment.bytes);
         if end.is_none_or(|end| end > self.map.bytes()) {
             let _ = self.detach(id);

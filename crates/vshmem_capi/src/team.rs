@@ -15,7 +15,8 @@ use crate::answer;
 use crate::pool::tell;
 
 type IdleOfC = unsafe extern "C" fn(*mut c_void);
-type CombineOfC = unsafe extern "C" fn(*const c_void, *mut c_void, usize, *mut c_void);
+type StopOfC = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub(crate) type CombineOfC = unsafe extern "C" fn(*const c_void, *mut c_void, usize, *mut c_void);
 
 /// What a C caller wants back in a call.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +45,7 @@ fn domain_number(facts: &DomainFacts) -> u64 {
     hasher.finish() | 1
 }
 
-fn errno_of(error: TeamError) -> Errno {
+pub(crate) fn errno_of(error: TeamError) -> Errno {
     match error {
         TeamError::Missing(_) => Errno::TIMEDOUT,
         TeamError::Dead(_) => Errno::OWNERDEAD,
@@ -82,7 +83,7 @@ fn reduction(
 ///
 /// # Safety
 /// `data` has so many bytes that no other code uses meanwhile.
-unsafe fn bytes_at<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Errno> {
+pub(crate) unsafe fn bytes_at<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Errno> {
     if bytes == 0 {
         return Ok(&mut []);
     }
@@ -175,6 +176,25 @@ pub unsafe extern "C" fn vshmem_team_idle(
     team.set_idle(idle.map(|idle| {
         // SAFETY: the caller's own function, with what it gave for it.
         Box::new(move || unsafe { idle(argument.get()) }) as Box<dyn FnMut() + Send>
+    }));
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_stop(
+    team: *mut Team,
+    stop: Option<StopOfC>,
+    argument: *mut c_void,
+) {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    let team = unsafe { &mut *team };
+    let argument = Argument(argument);
+    team.set_stop(stop.map(|stop| {
+        // SAFETY: the caller's own function, with what it gave for it.
+        Box::new(move || unsafe { stop(argument.get()) } != 0) as Box<dyn FnMut() -> bool + Send>
     }));
 }
 
@@ -290,13 +310,17 @@ pub extern "C" fn vshmem_team_arrivals() -> u64 {
 }
 
 /// Bytes of so many things, and that the team can pass one on.
-fn things(team: &Team, count: usize, unit: usize) -> Result<usize, Errno> {
+pub(crate) fn things(team: &Team, count: usize, unit: usize) -> Result<usize, Errno> {
     let bytes = count.checked_mul(unit).filter(|bytes| isize::try_from(*bytes).is_ok());
     let fits = (1..=team.shape().payload()).contains(&unit);
     bytes.filter(|_| fits).ok_or(Errno::INVAL)
 }
 
-fn folded(unit: usize, combine: CombineOfC, argument: *mut c_void) -> impl FnMut(&[u8], &mut [u8]) {
+pub(crate) fn folded(
+    unit: usize,
+    combine: CombineOfC,
+    argument: *mut c_void,
+) -> impl FnMut(&[u8], &mut [u8]) {
     move |earlier, later| {
         let count = later.len() / unit;
         // SAFETY: the caller's own function, with what it gave for it, and both texts hold so many
@@ -367,7 +391,7 @@ pub unsafe extern "C" fn vshmem_team_allreduce_by(
 ///
 /// # Safety
 /// Both have so many bytes; they may be the same or overlap.
-unsafe fn result_of<'a>(
+pub(crate) unsafe fn result_of<'a>(
     mine: *const c_void,
     result: *mut c_void,
     bytes: usize,

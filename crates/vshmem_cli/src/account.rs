@@ -49,6 +49,9 @@ pub struct OwnCredentials {
     capabilities: u64,
 }
 
+const CAP_CHOWN: u32 = 0;
+const CAP_DAC_OVERRIDE: u32 = 1;
+const CAP_FOWNER: u32 = 3;
 const CAP_IPC_OWNER: u32 = 15;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_RESOURCE: u32 = 24;
@@ -100,5 +103,17 @@ impl Caller for OwnCredentials {
 
     fn unlimited(&self) -> bool {
         self.capable(CAP_SYS_RESOURCE)
+    }
+
+    fn overrides_modes(&self) -> bool {
+        self.capable(CAP_DAC_OVERRIDE)
+    }
+
+    fn acts_as_owner(&self) -> bool {
+        self.capable(CAP_FOWNER)
+    }
+
+    fn changes_owners(&self) -> bool {
+        self.capable(CAP_CHOWN)
     }
 }

@@ -7,9 +7,11 @@ mod choice;
 mod failure;
 mod here;
 mod huge_page;
+mod launch;
 mod node_bytes;
 mod pool;
 mod program;
+mod quoted;
 mod show;
 mod size;
 mod table;
@@ -45,7 +47,8 @@ Examples:
   vshmem doctor                             what this machine lacks, and what to do
 
 Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug says more;
-VSHMEM_SPIN=0 makes waiting threads sleep at once instead of spinning first.
+VSHMEM_SPIN=0 makes waiting threads sleep at once instead of spinning first; VSHMEM_NODE names the
+host's memory node that a guest lies on.
 Exit codes: 0 done, 1 failed, 2 usage. `run` passes on the program's own; 127: there is no such
 program, 126: it cannot be run, or not on a pool.";
 
@@ -72,6 +75,8 @@ enum Verb {
     Plan(verb::plan::Plan),
     /// Print the environment in which Open MPI's mpirun goes through a pool.
     MpiEnv(verb::mpi_env::MpiEnv),
+    /// Print the environment in which MPI and PGAS libraries over libfabric go through a pool.
+    FabricEnv(verb::fabric_env::FabricEnv),
     /// Say what this machine has and lacks, with a remedy for each.
     Doctor(verb::doctor::Doctor),
     /// Start a domain's agent for a pool; `run` does it by itself.
@@ -94,6 +99,7 @@ impl Verb {
             Self::Bench(bench) => bench.carry_out(),
             Self::Plan(plan) => plan.carry_out(),
             Self::MpiEnv(environment) => environment.carry_out(),
+            Self::FabricEnv(environment) => environment.carry_out(),
             Self::Doctor(doctor) => doctor.carry_out(),
             Self::Agent(agent) => agent.carry_out(),
             Self::Manual(manual) => manual.carry_out(CommandLine::command()),

@@ -80,8 +80,13 @@ fn executable(place: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a program that would silently use the kernel's own IPC.
+/// Refuses a program that would silently use the kernel's own IPC. A lock that this process has on
+/// the program's file, from the program that it was before, stays.
 pub fn check(place: &Path) -> Result<(), Failure> {
+    vshmem_mem::with_own_descriptors(|| check_opened(place))
+}
+
+fn check_opened(place: &Path) -> Result<(), Failure> {
     let mut place = place.to_owned();
     for _ in 0..INTERPRETERS {
         match look(&place)? {

@@ -151,6 +151,44 @@ int main(int count, char **words)
 }
 ";
 
+/// The command looks at the program as well, in the process of the program that executed it.
+#[test]
+fn a_lock_on_a_program_stays_when_run_executes_it() {
+    let Some(setup) = Setup::new("outside-run-lock") else { return };
+    fs::write(setup.place("it.c"), LOCKS_AND_RUNS).unwrap();
+    if !setup.compile("locks", &[]) {
+        return;
+    }
+    let run = setup.run(&["./locks"]);
+    let mut locks = Command::new(setup.place("locks"));
+    locks.arg(run.get_program()).args(run.get_args()).current_dir(setup.directory.path());
+    let output = locks.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// With words: locks its own file, and executes them. Without: looks whether its process has its
+/// file locked: 0.
+const LOCKS_AND_RUNS: &str = "
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+	struct flock lock = { .l_type = F_RDLCK }, other = { .l_type = F_WRLCK };
+	int status;
+	if (count > 1) {
+		if (fcntl(open(\"locks\", O_RDONLY), F_SETLK, &lock))
+			return 2;
+		execv(words[1], words + 1);
+		return 3;
+	}
+	if (!fork())
+		_exit(fcntl(open(\"locks\", O_RDONLY), F_GETLK, &other) || other.l_type == F_UNLCK);
+	wait(&status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+}
+";
+
 #[test]
 fn nothing_is_said_of_what_comes_along() {
     let Some(setup) = Setup::new("outside-not") else { return };

@@ -151,6 +151,48 @@ fn a_setting_stays_while_another_plan_needs_it() {
     assert_eq!(host.files(), before);
 }
 
+/// Huge pages add up from plan to plan, and a plan without them needs none.
+#[test]
+fn settings_are_as_they_were_in_whatever_order_plans_are_undone() {
+    let host = Host::new();
+    host.write(HOST[7].0, "0\n");
+    let plan = |options: &[&str]| {
+        let file = host.plan(&Name::new("orders"), options);
+        fs::read_to_string(file).unwrap()
+    };
+    let file = host.directory.path().join("plan.json").display().to_string();
+    let plans = [plan(&[]), plan(&["--hugepages", "2M"])];
+    let before = host.files();
+    let pages = || fs::read_to_string(host.root().join(HOST[6].0)).unwrap().trim().to_owned();
+    // The first by name has no huge pages.
+    let names = ["a", "b", "c", "d"];
+    let orders =
+        [[0, 1, 2, 3], [3, 2, 1, 0], [2, 1, 3, 0], [1, 3, 0, 2], [2, 3, 1, 0], [3, 1, 2, 0]];
+    for order in orders {
+        for (number, name) in names.iter().enumerate() {
+            fs::write(&file, &plans[number.min(1)]).unwrap();
+            let words = ["apply", "--plan", &file, "--to", "host", "--emulated", "--name", name];
+            let output = host.run(&words, 0);
+            assert!(output.status.success(), "{}", complaint(&output));
+        }
+        let all: u32 = pages().parse().unwrap();
+        let mut left = 4;
+        for number in order {
+            let output = host.run(&["undo", names[number]], 0);
+            assert!(output.status.success(), "{}", complaint(&output));
+            left -= 1;
+            let need = order[4 - left..].iter().filter(|number| **number > 0).count() as u32;
+            // Seven were there, and each of the three plans takes 64.
+            let now: u32 = pages().parse().unwrap();
+            assert!(now >= 7 + 64 * need && now <= all, "{order:?} {number}: {now}");
+            if need == 0 {
+                assert_eq!(now, 7, "{order:?}: no plan needs huge pages");
+            }
+        }
+        assert_eq!(host.files(), before, "{order:?}");
+    }
+}
+
 #[test]
 fn each_setting_is_written_and_the_check_finds_it() {
     let host = Host::new();
@@ -437,13 +479,16 @@ fn a_guest_that_does_not_start_is_a_sentence_and_the_rest_is_undone() {
     let name = Name::new("odd");
     let plan = host.plan(&name, &["--pool", "8M"]);
     let before = host.files();
-    let words = ["apply", "--plan", &plan, "--to", "qemu", "--emulated", "--", "-no-such-option"];
-    let output = host.run(&words, 0);
-    assert_eq!(output.status.code(), Some(1));
-    let said = complaint(&output);
-    assert!(said.contains("QEMU ended and said") && said.contains("has been undone"), "{said}");
-    assert_eq!(host.files(), before);
-    assert!(!name.place().exists());
+    let words = ["apply", "--plan", &plan, "--to", "qemu", "--emulated", "--"];
+    // The second is found out when QEMU listens already.
+    for wrong in [&["-no-such-option"][..], &["-bios", "/nonexistent"]] {
+        let output = host.run(&[&words, wrong].concat(), 0);
+        assert_eq!(output.status.code(), Some(1));
+        let said = complaint(&output);
+        assert!(said.contains("QEMU ended and said") && said.contains("been undone"), "{said}");
+        assert_eq!(host.files(), before);
+        assert!(!name.place().exists());
+    }
 }
 
 fn vshmem_is_without_qemu() -> bool {

@@ -13,7 +13,8 @@
 //! 4. `memory`: chunks of the heap, extents of data pages, marks of old data;
 //! 5. `registry`: slots, keys and permissions of objects;
 //! 6. `wait`: wait queues, sleeping, waking, doorbells;
-//! 7. `shm`, `sem`, `msg`: the three kinds, which do not know each other;
+//! 7. `shm`, `sem`, `msg`: the three kinds; `futex`: waiting by address. They do not know each
+//!    other;
 //! 8. `listing`: rows for `vshmem ls` and `vshmem top`;
 //! 9. `recovery`: what a client or a domain that has ended left behind;
 //! 10. `client`: joining, forking, leaving;
@@ -37,6 +38,7 @@ mod client;
 mod context;
 mod error;
 mod format;
+mod futex;
 mod listing;
 mod memory;
 mod msg;
@@ -55,11 +57,13 @@ pub use client::join::JoinError;
 pub use context::WakeScope;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
 pub use listing::rows::{
-    Awaited, ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectActivity,
+    Awaited, ClientRow, DomainKey, DomainRow, Entry, FoundBy, LocalClient, LockRow, ObjectActivity,
     ObjectRow, Particulars, ThreadActivity, ThreadWait, Usage, WaiterRow,
 };
 pub use memory::backing::Backing;
-pub use msg::queue::{MsgInfo, QueueStat, Receive};
+pub use msg::posix::attributes::{PosixQueueStat, QueueSize};
+pub use msg::posix::open::QueueOpen;
+pub use msg::queue::{MsgInfo, QueueStat, Receive, Wait};
 pub use msg::waiters::Deliver;
 pub use pool::clients::Process;
 pub use pool::domains::{DomainIdentity, DomainSet};
@@ -69,6 +73,12 @@ pub use pool::open::{NewPool, OpenError, Pool};
 pub use registry::permission::{Caller, Permission, Superuser};
 pub use rustix::io::Errno;
 pub use sem::operation::{Operation, SemInfo, SetStat};
+pub use shm::posix::object::{PosixOpen, PosixShmStat};
+pub use shm::posix::open::Beginning;
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
 pub use shm::suspend::Suspended;
+pub use vshmem_sync::{
+    Futex, LockOwner, MutexKind, MutexType, SEM_VALUE_MAX, SharedBarrier, SharedCondvar,
+    SharedMutex, SharedRwLock, SharedSemaphore, WaitEnd, Woke,
+};
 pub use wait::notify::{Listener, NotifySet};

@@ -125,6 +125,10 @@ impl Link for Dax {
         Some(self.device.number())
     }
 
+    fn page_bytes(&self) -> u64 {
+        self.align
+    }
+
     fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
         Granularity(self.align).footprint(start, bytes)
     }

@@ -170,6 +170,38 @@ impl Instant {
     }
 }
 
+/// A clock by which a program says until when it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// CLOCK_REALTIME: the wall clock, which can be set.
+    Realtime,
+    /// CLOCK_MONOTONIC.
+    Monotonic,
+}
+
+/// A moment on one of these clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    /// The clock.
+    pub clock: Clock,
+    /// The time on it.
+    pub at: Duration,
+}
+
+impl Deadline {
+    /// How long until this moment, as the clock stands now; zero when it has passed.
+    #[must_use]
+    pub fn remaining(self) -> Duration {
+        let clock = match self.clock {
+            Clock::Realtime => rustix::time::ClockId::Realtime,
+            Clock::Monotonic => rustix::time::ClockId::Monotonic,
+        };
+        let time = rustix::time::clock_gettime(clock);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        self.at.saturating_sub(Duration::new(seconds, time.tv_nsec as u32))
+    }
+}
+
 /// How long to wait for another thread, by what passes from look to look. One look counts for a
 /// bounded time: a process that is stopped as a whole (SIGSTOP, a frozen cgroup, a paused virtual
 /// machine) keeps nearly all of its timeout, as the processes that it waits for were often stopped

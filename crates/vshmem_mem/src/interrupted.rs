@@ -2,10 +2,8 @@
 //!
 //! A handler runs between any two instructions of its thread. So each thing that it reads is one
 //! word, or words that a flag guarantees: written before the flag is set, and only while it is not
-//! set, in an order that the compiler keeps. All of it lies in the thread's static block, at a
-//! place that is known when the library is loaded. (A `thread_local!` of a shared library is
-//! reached through `__tls_get_addr`, which may call malloc after a dlopen, and the handler may have
-//! interrupted malloc.)
+//! set, in an order that the compiler keeps. All of it lies in the thread's static block
+//! (`thread_block.rs`).
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -32,56 +30,13 @@ pub(crate) struct Interrupted {
     waiter: [AtomicU64; WORDS],
 }
 
-const BYTES: usize = 64;
-const _: () = assert!(size_of::<Interrupted>() == BYTES);
-
 #[cfg(not(any(loom, miri)))]
 mod place {
-    use super::{BYTES, Interrupted};
+    use super::Interrupted;
 
-    // Hidden: each library that this crate is linked into has a block of its own.
-    std::arch::global_asm!(
-        ".pushsection .tbss.vshmem_interrupted,\"awT\",@nobits",
-        ".balign 8",
-        ".globl vshmem_interrupted",
-        ".hidden vshmem_interrupted",
-        ".type vshmem_interrupted, @object",
-        ".size vshmem_interrupted, {bytes}",
-        "vshmem_interrupted:",
-        ".zero {bytes}",
-        ".popsection",
-        bytes = const BYTES,
-    );
-
-    #[inline]
-    pub fn with<R>(read: impl FnOnce(&Interrupted) -> R) -> R {
-        let at: *const Interrupted;
-        // SAFETY: the initial-exec way to a thread-local variable, as the platform's ABI has it:
-        // its offset from the thread pointer stands in the global offset table. Nothing
-        // else is touched.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            std::arch::asm!(
-                "mov {at}, qword ptr fs:[0]",
-                "add {at}, qword ptr [rip + vshmem_interrupted@GOTTPOFF]",
-                at = out(reg) at,
-                options(pure, readonly, nostack),
-            );
-            #[cfg(target_arch = "aarch64")]
-            std::arch::asm!(
-                "mrs {at}, tpidr_el0",
-                "adrp {offset}, :gottprel:vshmem_interrupted",
-                "ldr {offset}, [{offset}, #:gottprel_lo12:vshmem_interrupted]",
-                "add {at}, {at}, {offset}",
-                at = out(reg) at,
-                offset = out(reg) _,
-                options(pure, readonly, nostack, preserves_flags),
-            );
-        }
-        // SAFETY: the variable lies in the thread's static block for as long as the thread runs; it
-        // is of this size and alignment, zeros are a value of it, and all access is by
-        // atomics.
-        read(unsafe { &*at })
+    crate::thread_block! {
+        /// The calling thread's part.
+        pub fn with: Interrupted, "vshmem_interrupted"
     }
 }
 

@@ -92,6 +92,12 @@ impl Interruptions {
         let now = Self::now();
         now.handled == self.handled && now.cancellations != self.cancellations
     }
+
+    /// Whether cancellations have come since then.
+    #[must_use]
+    pub fn have_cancellations(self) -> bool {
+        Self::now().cancellations != self.cancellations
+    }
 }
 
 /// Another word to sleep on at the same time.

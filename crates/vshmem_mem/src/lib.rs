@@ -31,6 +31,8 @@ mod mapping;
 #[cfg(not(loom))]
 mod nodes;
 #[cfg(not(loom))]
+mod own_descriptors;
+#[cfg(not(loom))]
 mod past_cache;
 #[cfg(not(loom))]
 mod prefetch;
@@ -39,13 +41,15 @@ mod racing;
 mod scratch;
 mod second;
 mod system_call;
+mod thread_block;
 #[cfg(not(loom))]
 mod wide;
 
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint, unmodelled};
 pub use byte_lock::{is_byte_locked, try_lock_byte, unlock_byte};
 pub use clock::{
-    Instant, StallProofTimeout, begin_child, seconds_now, shortest_sleep, thread_cpu_time, ticks,
+    Clock, Deadline, Instant, StallProofTimeout, begin_child, seconds_now, shortest_sleep,
+    thread_cpu_time, ticks,
 };
 pub use confined::{confine, is_confined, unless_confined};
 #[cfg(not(loom))]
@@ -65,6 +69,8 @@ pub use mapping::{
 };
 #[cfg(not(loom))]
 pub use nodes::{PageNodes, PagesByNode, current_node, on_nodes, pages_by_node, place_pages};
+#[cfg(not(loom))]
+pub use own_descriptors::with_own_descriptors;
 #[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};

@@ -59,6 +59,16 @@ pub fn settings(plan: &Plan, root: &Path) -> Result<Vec<Setting>, String> {
     Ok(wanted)
 }
 
+/// Whether the plan needs a certain value in this file of the kernel's.
+#[must_use]
+pub fn needs(plan: &Plan, file: &Path) -> bool {
+    let is_count_of =
+        |node| file == huge_page_directory(plan.page_bytes, node).join("nr_hugepages");
+    SWITCHES.iter().any(|(switch, _)| file == Path::new(switch))
+        || plan.guest_cpus().iter().any(|cpu| file == governor_file(cpu))
+        || plan.page_bytes > 4096 && plan.home_nodes().iter().any(is_count_of)
+}
+
 /// The file that says how the frequency of a CPU is chosen.
 fn governor_file(cpu: u32) -> PathBuf {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor").into()

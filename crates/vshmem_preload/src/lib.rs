@@ -1,4 +1,4 @@
-//! `libvshmem_preload.so`: the System V calls as libc symbols, answered from a pool.
+//! `libvshmem_preload.so`: System V's and POSIX's calls as libc symbols, answered from a pool.
 //!
 //! This crate holds no policy: it turns C arguments into calls of `vshmem_ipc`, errors into errno,
 //! and watches those other libc calls (fork, exec, exit, wait, sigaction, setuid, munmap) that
@@ -10,9 +10,12 @@
 //! | layer | what it has |
 //! |---|---|
 //! | `intercept` | the exported symbols, thin |
+//! | `posix` | calls of the program on descriptors of objects |
+//! | `locks` | process-shared locks: the thread as an owner, sleeping by address |
 //! | `mapping` | calls of the program on its address space, attaching among them |
 //! | `session` | this process's place in the pool: joining, fork, exec, exit, credentials, handlers |
 //! | `attached` | which parts of the pool are attached, and where |
+//! | `descriptors` | which descriptors are objects |
 //! | `process`, `errno`, `next`, `log` | the session once it is there; results as C knows them; the symbols behind ours |
 //!
 //! It runs inside other people's programs. So: no writing to their descriptors, no panic, no heap
@@ -23,11 +26,14 @@
 #![allow(non_camel_case_types)]
 
 mod attached;
+mod descriptors;
 mod errno;
 mod intercept;
+mod locks;
 mod log;
 mod mapping;
 mod next;
+mod posix;
 mod process;
 mod session;
 

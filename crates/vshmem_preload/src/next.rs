@@ -6,22 +6,47 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// A symbol that is looked up once.
 pub struct Next {
     name: &'static CStr,
+    /// The version that glibc gives programs today, of a symbol that has an older one of another
+    /// meaning: dlsym may find that.
+    version: Option<&'static CStr>,
     found: AtomicPtr<libc::c_void>,
 }
 
 impl Next {
     pub const fn new(name: &'static CStr) -> Self {
-        Self { name, found: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { name, version: None, found: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// One of those whose older version on x86-64 is another function: pthread_cond_*.
+    pub const fn condvar(name: &'static CStr) -> Self {
+        let version = if cfg!(target_arch = "x86_64") { Some(c"GLIBC_2.3.2") } else { None };
+        Self { name, version, found: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// The address; null when there is no such symbol.
+    #[inline(always)]
     pub fn address(&self) -> *mut libc::c_void {
         let known = self.found.load(Ordering::Relaxed);
-        if !known.is_null() {
-            return known;
-        }
-        // SAFETY: the name is a C string; RTLD_NEXT looks behind this library.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if known.is_null() { self.look_up() } else { known }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(&self) -> *mut libc::c_void {
+        // SAFETY: name and version are C strings; RTLD_NEXT looks behind this library.
+        let found = unsafe {
+            let versioned = match self.version {
+                Some(version) => {
+                    libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr())
+                }
+                None => std::ptr::null_mut(),
+            };
+            if versioned.is_null() {
+                libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr())
+            } else {
+                versioned
+            }
+        };
         self.found.store(found, Ordering::Relaxed);
         found
     }
@@ -29,8 +54,12 @@ impl Next {
 
 /// Calls the next definition of a C function; `$missing` if there is none.
 macro_rules! next {
-    ($name:literal: fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {{
-        static NEXT: $crate::next::Next = $crate::next::Next::new($name);
+    ($name:literal: fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {
+        $crate::next::next!(new($name): fn($($type),*) -> $result, ($($argument),*), $missing)
+    };
+    ($kind:ident($name:literal):
+        fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {{
+        static NEXT: $crate::next::Next = $crate::next::Next::$kind($name);
         let address = NEXT.address();
         if address.is_null() {
             $missing
@@ -46,6 +75,44 @@ macro_rules! next {
     }};
 }
 pub(crate) use next;
+
+/// A function `$name` that does nothing but call the next definition of that symbol, by a jump: for
+/// calls of a few nanoseconds. What it jumps to at first looks the symbol up. Who passes the arguments
+/// on has them from a caller of that symbol.
+macro_rules! jump_to_next {
+    ($name:ident, $kind:ident($symbol:literal):
+        fn($($argument:ident: $type:ty),*) -> $result:ty, $missing:expr) => {
+        #[inline(always)]
+        fn $name($($argument: $type),*) -> $result {
+            use std::sync::atomic::{AtomicPtr, Ordering};
+
+            type Function = unsafe extern "C" fn($($type),*) -> $result;
+            static FOUND: AtomicPtr<libc::c_void> =
+                AtomicPtr::new(look_up as Function as *mut libc::c_void);
+
+            #[cold]
+            unsafe extern "C" fn look_up($($argument: $type),*) -> $result {
+                let found = $crate::next::Next::$kind($symbol).address();
+                if found.is_null() {
+                    return $missing;
+                }
+                FOUND.store(found, Ordering::Relaxed);
+                // SAFETY: the symbol of this name has this C signature in every libc, and the
+                // arguments are those that our caller has passed for it.
+                unsafe {
+                    std::mem::transmute::<*mut libc::c_void, Function>(found)($($argument),*)
+                }
+            }
+
+            // SAFETY: as above; before the symbol was looked up, it is the function that does.
+            unsafe {
+                let function: Function = std::mem::transmute(FOUND.load(Ordering::Relaxed));
+                function($($argument),*)
+            }
+        }
+    };
+}
+pub(crate) use jump_to_next;
 
 /// A system call for this library itself, as libc's `syscall` answers it: -1 and errno. Past every
 /// symbol of that name.

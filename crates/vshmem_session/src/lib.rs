@@ -20,6 +20,7 @@ pub use create::{
 };
 pub use error::{FindError, SessionError};
 pub use find::{Listing, Whose, find, identify, list, list_devices};
+pub use home_node::{HomeNodeError, check_home_node};
 pub use look::{open_pool, snapshot};
 pub use notify::{
     Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,
@@ -29,5 +30,5 @@ pub use open::{Session, domain_of_child, is_gone, this_process};
 pub use page_nodes::{BytesByNode, nodes_of};
 pub use remove::{remove, remove_seen};
 pub use role_lock::{Role, RoleLock};
-pub use share::{Owner, Share, ShareError};
+pub use share::{Owner, Posix, Share, ShareError};
 pub use vshmem_link::PRIVATE_PREFIX;

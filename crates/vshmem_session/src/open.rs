@@ -10,6 +10,7 @@ use vshmem_link::{
     Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts,
 };
 use vshmem_mem::{Map, Protection};
+use vshmem_wire::PAGE_BYTES;
 
 use crate::error::SessionError;
 use crate::home_node::home_node;
@@ -178,9 +179,38 @@ pub fn this_process() -> Process {
     Process { pid: facts.pid, start: facts.start, uid: facts.uid }
 }
 
+impl Session {
+    /// Data pages, for a moment.
+    fn data(&self, offset: u64, bytes: u64, protection: Protection) -> Result<Map, Errno> {
+        let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
+        self.link.map(offset, bytes, protection).map(Map::of)
+    }
+}
+
 impl Backing for Session {
     fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno> {
         self.link.back(offset, bytes, dirty)
+    }
+
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let before = offset % PAGE_BYTES;
+        let map = self.data(offset - before, before + bytes, Protection::READ_WRITE)?;
+        map.zero(before, bytes as usize).map_err(|_| Errno::IO)
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
+        let source = self.data(from, bytes, Protection::default())?;
+        let target = self.data(to, bytes, Protection::READ_WRITE)?;
+        let mut buffer = [0; PAGE_BYTES as usize];
+        for at in (0..bytes).step_by(buffer.len()) {
+            let part = &mut buffer[..(bytes - at).min(PAGE_BYTES) as usize];
+            source.read(at, part).map_err(|_| Errno::IO)?;
+            target.write(at, part).map_err(|_| Errno::IO)?;
+        }
+        Ok(())
     }
 
     fn node(&self) -> Option<u32> {

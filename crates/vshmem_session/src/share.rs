@@ -1,4 +1,4 @@
-//! What of a program's System V IPC lies in the pool: the words of `vshmem run --share`.
+//! What of a program's IPC lies in the pool: the words of `vshmem run --share`.
 
 use std::fmt;
 
@@ -8,8 +8,23 @@ use vshmem_ipc::Kind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     kinds: [bool; 3],
+    posix: [bool; 4],
     /// Inclusive ranges of keys as the bits that they are.
     keys: Vec<(u32, u32)>,
+}
+
+/// What of POSIX's IPC can lie in the pool. Each is all the pool's or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posix {
+    /// Shared memory objects: shm_open(3).
+    SharedMemory,
+    /// Semaphores: those of sem_open(3), and those that sem_init(3) makes in the pool's memory.
+    Semaphore,
+    /// Message queues: mq_open(3).
+    Queue,
+    /// Mutexes, condition variables, read-write locks and barriers that are shared between processes
+    /// and made in the pool's memory. Spinlocks need nothing: libc's work there as they are.
+    Lock,
 }
 
 /// Whose the objects of a kind are.
@@ -40,27 +55,33 @@ impl std::error::Error for ShareError {}
 
 impl Default for Share {
     fn default() -> Self {
-        Self { kinds: [true; 3], keys: Vec::new() }
+        Self { kinds: [true; 3], posix: [false; 4], keys: Vec::new() }
     }
 }
 
 impl Share {
-    /// Reads `all`, or some of `shm`, `sem`, `msg` and `key=LO-HI`, with commas between them.
+    /// Reads words with commas between them. Of System V: `all`, or some of `shm`, `sem`, `msg` and
+    /// `key=LO-HI`; of POSIX: `posix`, or some of `posix-shm`, `posix-sem`, `mq` and `pthread`.
     ///
     /// # Errors
     /// The first word that is none of these, and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ShareError> {
-        let mut share = Self { kinds: [false; 3], keys: Vec::new() };
+        let mut share = Self { kinds: [false; 3], posix: [false; 4], keys: Vec::new() };
         for word in text.split(',') {
             match word {
                 "all" => share.kinds = [true; 3],
                 "shm" => share.kinds[Kind::Segment as usize] = true,
                 "sem" => share.kinds[Kind::Semaphore as usize] = true,
                 "msg" => share.kinds[Kind::Queue as usize] = true,
+                "posix" => share.posix = [true; 4],
+                "posix-shm" => share.posix[Posix::SharedMemory as usize] = true,
+                "posix-sem" => share.posix[Posix::Semaphore as usize] = true,
+                "mq" => share.posix[Posix::Queue as usize] = true,
+                "pthread" => share.posix[Posix::Lock as usize] = true,
                 other => {
                     let range = match other.strip_prefix("key=") {
                         Some(range) => range_of(range),
-                        None => Err("is none of all, shm, sem, msg and key=LO-HI"),
+                        None => Err(NO_WORD),
                     };
                     let reason = |reason| ShareError { word: other.to_owned(), reason };
                     share.keys.push(range.map_err(reason)?);
@@ -80,6 +101,12 @@ impl Share {
         }
     }
 
+    /// Whether the pool has what POSIX calls so.
+    #[must_use]
+    pub fn has(&self, what: Posix) -> bool {
+        self.posix[what as usize]
+    }
+
     /// Whether an object of this kind and key is the pool's. IPC_PRIVATE is no key: it lies in no
     /// range.
     #[must_use]
@@ -95,6 +122,9 @@ impl Share {
         Kind::ALL.iter().any(|kind| self.owner(*kind) == Owner::ByKey)
     }
 }
+
+const NO_WORD: &str = "is none of all, shm, sem, msg, key=LO-HI, posix, posix-shm, posix-sem, mq \
+                       and pthread";
 
 /// `LO-HI` as bits of a key_t: decimal or 0x, from -2147483648 to 4294967295.
 fn range_of(text: &str) -> Result<(u32, u32), &'static str> {
@@ -150,6 +180,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_of_posix_is_named_beside_what_is_of_system_v() {
+        use Posix::{Lock, Queue, Semaphore, SharedMemory};
+        let has = |text: &str| {
+            let share = Share::parse(text).unwrap();
+            [SharedMemory, Semaphore, Queue, Lock].map(|what| share.has(what))
+        };
+        assert_eq!(has("all"), [false; 4], "all is what it was: System V's");
+        assert_eq!(has("all,key=1-9"), [false; 4]);
+        assert_eq!(has("posix"), [true; 4]);
+        assert_eq!(has("posix-shm"), [true, false, false, false]);
+        assert_eq!(has("shm,posix-sem"), [false, true, false, false]);
+        assert_eq!(has("mq,mq"), [false, false, true, false]);
+        assert_eq!(has("pthread,posix-sem"), [false, true, false, true]);
+        assert_eq!(has("mq,posix,all"), [true; 4]);
+        assert_eq!(owners("posix"), [Owner::Kernel; 3]);
+        assert_eq!(owners("all,posix"), [Owner::Pool; 3]);
+        assert_eq!(owners("posix-shm,sem"), [Owner::Kernel, Owner::Pool, Owner::Kernel]);
+        assert!(!Share::parse("all,posix").unwrap().mixes());
+        assert!(Share::parse("posix,key=1-9").unwrap().mixes());
+        assert!(!Share::default().has(SharedMemory));
+    }
+
+    #[test]
     fn keys_are_taken_from_edge_to_edge() {
         let share = Share::parse("key=0x10-0x20,key=24-40,key=50-50").unwrap();
         for (key, taken) in [(15, false), (16, true), (40, true), (41, false), (50, true)] {
@@ -179,6 +232,8 @@ mod tests {
             ("shm, sem", "none of all"),
             ("SHM", "none of all"),
             ("key", "none of all"),
+            ("posix-msg", "none of all"),
+            ("posix-", "none of all"),
             ("key=", "no range"),
             ("key=5", "no range"),
             ("key=-5", "no range"),

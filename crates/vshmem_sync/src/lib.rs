@@ -10,9 +10,10 @@
 //! * `lock`: a lock that any thread may take over, and changes under it.
 //! * `semaphore`: semaphores without the lock: single operations, SEM_UNDO, arrays.
 //! * `message_ring`: the ring of a message queue.
+//! * `process_shared`: locks of POSIX threads and semaphores in the memory of programs.
 //!
 //! Files import in this order, and no file imports one that imports it: `fault`, `crash`, `cell`;
-//! `thread_slot`, `wait`; `lock`; `semaphore`, `message_ring`.
+//! `thread_slot`, `wait`; `lock`; `semaphore`, `message_ring`, `process_shared`.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod crash;
 mod fault;
 mod lock;
 mod message_ring;
+mod process_shared;
 mod semaphore;
 mod thread_slot;
 mod wait;
@@ -32,6 +34,10 @@ pub use lock::{
     LockContext, LockHolder, LockWord, Txn, holder_of, read_if_free, with_lock, with_lock_long,
 };
 pub use message_ring::{Inline, MessageRing, RingSlot, RingSpace, SendBackoff, Tail, leave_lines};
+pub use process_shared::{
+    Futex, LockOwner, MutexKind, MutexType, SEM_VALUE_MAX, SharedBarrier, SharedCondvar,
+    SharedMutex, SharedRwLock, SharedSemaphore, WaitEnd, Woke,
+};
 pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
 pub use thread_slot::{ClientList, ListEntry, SlotCache, SlotGuard, SlotOwner, thread_list_entry};
 pub use wait::{

@@ -13,12 +13,14 @@ use vshmem_mem::{AtomicU64, Instant, Ordering, StallProofTimeout, spin_hint};
 
 use crate::failure::TeamError;
 use crate::layout::FAILURE_AT;
-use crate::team::{Idle, RankState, Team};
+use crate::team::{Idle, RankState, Stop, Team};
 
 /// Looks before the CPU is given away.
 const LEAST_LOOKS: u32 = 32;
 const MOST_LOOKS: u32 = 4096;
-/// The most for a caller with something to do: some microseconds.
+/// For a caller with something to do, which looks by itself: a look takes up to 50 ns, so few where
+/// they are in vain, as where members share a CPU, and at most some microseconds.
+const LEAST_LOOKS_OF_BUSY: u32 = 2;
 const MOST_LOOKS_OF_BUSY: u32 = 512;
 /// How often such a caller is called before the clock is read.
 const CALLS: u32 = 512;
@@ -60,6 +62,11 @@ pub fn arrivals() -> u64 {
     ARRIVALS.load(Ordering::Relaxed)
 }
 
+/// A member has waited for longer than a short look, and what it waited for has come.
+pub(crate) fn has_arrived() {
+    ARRIVALS.fetch_add(1, Ordering::Relaxed);
+}
+
 impl Team {
     /// Waits until a word is what is wanted.
     #[inline]
@@ -73,12 +80,12 @@ impl Team {
             spin_hint();
         }
         self.wait_slowly(wanted)?;
-        ARRIVALS.fetch_add(1, Ordering::Relaxed);
+        has_arrived();
         Ok(())
     }
 
     #[inline]
-    fn has_come(&self, wanted: Wanted) -> Result<bool, TeamError> {
+    pub(crate) fn has_come(&self, wanted: Wanted) -> Result<bool, TeamError> {
         // Pairs with the writer's release.
         match self.map.load(wanted.at, Ordering::Acquire) {
             Ok(value) if value < wanted.least => Ok(false),
@@ -89,7 +96,12 @@ impl Team {
 
     #[cold]
     fn wait_slowly(&mut self, wanted: Wanted) -> Result<(), TeamError> {
-        self.looks = (self.looks / 2).max(LEAST_LOOKS);
+        // It was there a moment ago. Waiting would let the caller in again, in the middle of this.
+        if self.is_polled {
+            return Err(TeamError::Corrupt(wanted.by));
+        }
+        let least = if self.idle.is_none() { LEAST_LOOKS } else { LEAST_LOOKS_OF_BUSY };
+        self.looks = (self.looks / 2).max(least);
         if self.idle.is_none() {
             for _ in 0..YIELDS {
                 std::thread::yield_now();
@@ -117,6 +129,9 @@ impl Team {
                 verdict = self.verdict(wanted.by);
                 if verdict.is_none() && timeout.is_over(now) {
                     verdict = Some(TeamError::Missing(self.missing(wanted)));
+                }
+                if verdict.is_none() && self.stop.as_mut().is_some_and(|Stop(stop)| stop()) {
+                    verdict = Some(TeamError::Left(self.rank));
                 }
             }
             // A member that died or left may have written it last.
@@ -149,7 +164,7 @@ impl Team {
     }
 
     /// Whether the team has failed, or cannot go on because of the one that is waited for.
-    fn verdict(&self, by: u32) -> Option<TeamError> {
+    pub(crate) fn verdict(&self, by: u32) -> Option<TeamError> {
         let failure = self.map.load(FAILURE_AT, Ordering::Acquire).unwrap_or(u64::MAX);
         if let Some(error) = TeamError::unpack(failure, self.shape.members()) {
             return Some(error);

@@ -16,13 +16,13 @@ use crate::team::{Posted, Readers, Team};
 const FEW: u32 = 4;
 
 /// A word that tells what a text is, so that members who make different calls notice.
-fn what(kind: u8, number: u8, operation: u8, bytes: usize) -> u64 {
+pub(crate) fn what(kind: u8, number: u8, operation: u8, bytes: usize) -> u64 {
     u64::from(kind) << 56 | u64::from(number) << 48 | u64::from(operation) << 40 | bytes as u64
 }
 
 /// What is reduced.
 #[derive(Debug, Clone, Copy)]
-struct Things {
+pub(crate) struct Things {
     /// Number and operation; 0: what only the caller knows.
     number: u8,
     operation: u8,
@@ -36,25 +36,25 @@ impl Things {
         Self { number: number as u8 + 1, operation: operation as u8, unit: number.bytes() }
     }
 
-    fn of_caller(unit: usize) -> Self {
+    pub(crate) fn of_caller(unit: usize) -> Self {
         Self { number: 0, operation: 0, unit }
     }
 
-    fn what(self, kind: u8, bytes: usize) -> u64 {
+    pub(crate) fn what(self, kind: u8, bytes: usize) -> u64 {
         what(kind, self.number, self.operation, bytes)
     }
 }
 
 /// Makes what is given second, of a higher rank, into what both are together.
-type Fold<'a> = &'a mut dyn FnMut(&[u8], &mut [u8]);
+pub(crate) type Fold<'a> = &'a mut dyn FnMut(&[u8], &mut [u8]);
 
 fn folded(number: Number, operation: Operation) -> impl FnMut(&[u8], &mut [u8]) {
     move |earlier, later| combine(later, earlier, number, operation)
 }
 
-const BROADCAST: u8 = 1;
+pub(crate) const BROADCAST: u8 = 1;
 const REDUCE: u8 = 2;
-const ALLREDUCE: u8 = 3;
+pub(crate) const ALLREDUCE: u8 = 3;
 
 impl Team {
     /// Copies the root's bytes to all. Returns as soon as this member's part is done.
@@ -98,7 +98,7 @@ impl Team {
         operation: Operation,
     ) -> Result<(), TeamError> {
         let mut fold = folded(number, operation);
-        self.guarded(|team| team.gather(data, Things::numbers(number, operation), &mut fold))
+        self.guarded(|team| team.gather_things(data, Things::numbers(number, operation), &mut fold))
     }
 
     /// The same for all: each gets the same bytes.
@@ -141,7 +141,7 @@ impl Team {
         unit: usize,
         fold: &mut dyn FnMut(&[u8], &mut [u8]),
     ) -> Result<(), TeamError> {
-        self.guarded(|team| team.gather(data, Things::of_caller(unit), fold))
+        self.guarded(|team| team.gather_things(data, Things::of_caller(unit), fold))
     }
 
     /// The same for all.
@@ -162,7 +162,7 @@ impl Team {
 
     fn contribute_as(&mut self, root: u32, mine: &[u8], things: Things) -> Result<(), TeamError> {
         assert!(root < self.shape.members() && root != self.rank, "no other member");
-        self.guarded(|team| team.give(root, mine, things))
+        self.guarded(|team| team.give_things(root, mine, things))
     }
 
     fn allreduce_as(
@@ -176,9 +176,9 @@ impl Team {
                 return team.gather_everywhere(data, things, fold);
             }
             if team.rank == 0 {
-                team.gather(data, things, fold)?;
+                team.gather_things(data, things, fold)?;
             } else {
-                team.give(0, data, things)?;
+                team.give_things(0, data, things)?;
             }
             team.spread(0, data)
         })
@@ -192,13 +192,13 @@ impl Team {
                 self.post(Readers::All, what, piece)?;
             } else {
                 self.take(root, what, piece)?;
-                self.taken()?;
+                self.taken(self.step)?;
             }
         }
         Ok(())
     }
 
-    fn give(&mut self, root: u32, mine: &[u8], things: Things) -> Result<(), TeamError> {
+    fn give_things(&mut self, root: u32, mine: &[u8], things: Things) -> Result<(), TeamError> {
         for piece in mine.chunks(self.piece(things)) {
             self.step += 1;
             self.post(Readers::One(root), things.what(REDUCE, piece.len()), piece)?;
@@ -206,10 +206,15 @@ impl Team {
         Ok(())
     }
 
-    fn gather(&mut self, data: &mut [u8], things: Things, fold: Fold<'_>) -> Result<(), TeamError> {
+    fn gather_things(
+        &mut self,
+        data: &mut [u8],
+        things: Things,
+        fold: Fold<'_>,
+    ) -> Result<(), TeamError> {
         for piece in data.chunks_mut(self.piece(things)) {
             self.step += 1;
-            self.make_one(piece, things.what(REDUCE, piece.len()), fold)?;
+            self.make_one(self.step, piece, things.what(REDUCE, piece.len()), fold)?;
         }
         Ok(())
     }
@@ -224,21 +229,27 @@ impl Team {
             self.step += 1;
             let what = things.what(ALLREDUCE, piece.len());
             self.post(Readers::All, what, piece)?;
-            self.make_one(piece, what, fold)?;
+            self.make_one(self.step, piece, what, fold)?;
         }
         Ok(())
     }
 
     /// Bytes that go at once: whole things.
-    fn piece(&self, things: Things) -> usize {
+    pub(crate) fn piece(&self, things: Things) -> usize {
         let payload = self.shape.payload();
         assert!((1..=payload).contains(&things.unit), "no unit of this team");
         payload / things.unit * things.unit
     }
 
-    /// Reads all others' texts of this step. The order is that of ranks, so that all who do this
-    /// get the same.
-    fn make_one(&mut self, piece: &mut [u8], what: u64, fold: Fold<'_>) -> Result<(), TeamError> {
+    /// Reads all others' texts of a step. The order is that of ranks, so that all who do this get
+    /// the same.
+    pub(crate) fn make_one(
+        &mut self,
+        step: u64,
+        piece: &mut [u8],
+        what: u64,
+        fold: Fold<'_>,
+    ) -> Result<(), TeamError> {
         let (mut sum, mut next) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.next));
         let mut result = Ok(());
         for rank in 0..self.shape.members() {
@@ -246,7 +257,7 @@ impl Team {
             if rank == self.rank {
                 text.copy_from_slice(piece);
             } else {
-                result = self.take(rank, what, text);
+                result = self.take_part(step, rank, what, 0, text);
                 if result.is_err() {
                     break;
                 }
@@ -258,54 +269,101 @@ impl Team {
         }
         if result.is_ok() {
             piece.copy_from_slice(&sum[..piece.len()]);
-            result = self.taken();
+            result = self.taken(step);
         }
         (self.sum, self.next) = (sum, next);
         result
     }
 
     /// Shows a text of this step to others.
-    fn post(&mut self, readers: Readers, what: u64, text: &[u8]) -> Result<(), TeamError> {
-        let nth = (self.step % SLOTS) as usize;
-        let last = std::mem::replace(&mut self.posted[nth], Posted { step: self.step, readers });
+    pub(crate) fn post(
+        &mut self,
+        readers: Readers,
+        what: u64,
+        text: &[u8],
+    ) -> Result<(), TeamError> {
+        self.post_parts(readers, what, std::iter::once((0, text)))
+    }
+
+    /// Shows a text of this step that has these parts, each at its place.
+    pub(crate) fn post_parts<'a>(
+        &mut self,
+        readers: Readers,
+        what: u64,
+        parts: impl Iterator<Item = (usize, &'a [u8])>,
+    ) -> Result<(), TeamError> {
         for rank in 0..self.shape.members() {
-            let reads = last.readers == Readers::All || last.readers == Readers::One(rank);
-            if reads && rank != self.rank {
-                let at = self.shape.member(rank) + TAKEN;
-                // It may be further than we are, in steps that do not need us.
-                let (least, most) = (last.step, u64::MAX);
-                self.wait(Wanted { at, least, most, by: rank, is_flag: false })?;
+            if let Some(wanted) = self.has_to_be_read(self.step, rank) {
+                self.wait(wanted)?;
             }
         }
-        let slot = self.shape.slot(self.rank, self.step);
-        let stored = self
-            .map
-            .store(slot + WHAT, what, Ordering::Relaxed)
-            .and_then(|()| self.map.write(slot + TEXT, text))
-            // Pairs with the reader's acquire.
-            .and_then(|()| self.map.store(slot + STEP, self.step, Ordering::Release));
-        stored.map_err(|_| TeamError::Corrupt(self.rank))
+        self.show(self.step, readers, what, parts)
+    }
+
+    /// What a member has to have read before the slot of a step is written again; `None`: nothing.
+    pub(crate) fn has_to_be_read(&self, step: u64, by: u32) -> Option<Wanted> {
+        let last = self.posted[(step % SLOTS) as usize];
+        let reads = last.readers == Readers::All || last.readers == Readers::One(by);
+        let at = self.shape.member(by) + TAKEN;
+        // It may be further than we are, in steps that do not need us.
+        let (least, most) = (last.step, u64::MAX);
+        (reads && by != self.rank).then_some(Wanted { at, least, most, by, is_flag: false })
+    }
+
+    /// Writes a slot that all have read.
+    pub(crate) fn show<'a>(
+        &mut self,
+        step: u64,
+        readers: Readers,
+        what: u64,
+        parts: impl Iterator<Item = (usize, &'a [u8])>,
+    ) -> Result<(), TeamError> {
+        self.posted[(step % SLOTS) as usize] = Posted { step, readers };
+        let slot = self.shape.slot(self.rank, step);
+        let ours = |_| TeamError::Corrupt(self.rank);
+        self.map.store(slot + WHAT, what, Ordering::Relaxed).map_err(ours)?;
+        for (at, part) in parts {
+            self.map.write(slot + TEXT + at as u64, part).map_err(ours)?;
+        }
+        // Pairs with the reader's acquire.
+        self.map.store(slot + STEP, step, Ordering::Release).map_err(ours)
+    }
+
+    /// A member's text of a step, as it is waited for.
+    pub(crate) fn text_of(&self, step: u64, from: u32) -> Wanted {
+        // It does not use the slot again before we have taken this.
+        let at = self.shape.slot(from, step) + STEP;
+        Wanted { at, least: step, most: step, by: from, is_flag: false }
     }
 
     /// Copies a member's text of this step.
     fn take(&mut self, from: u32, expected: u64, text: &mut [u8]) -> Result<(), TeamError> {
-        let slot = self.shape.slot(from, self.step);
-        // It does not use the slot again before we have taken this.
-        let wanted =
-            Wanted { at: slot + STEP, least: self.step, most: self.step, by: from, is_flag: false };
-        self.wait(wanted)?;
+        self.take_part(self.step, from, expected, 0, text)
+    }
+
+    /// Copies a part of a member's text of a step, which lies so far from its beginning.
+    pub(crate) fn take_part(
+        &mut self,
+        step: u64,
+        from: u32,
+        expected: u64,
+        at: usize,
+        text: &mut [u8],
+    ) -> Result<(), TeamError> {
+        self.wait(self.text_of(step, from))?;
+        let slot = self.shape.slot(from, step);
         let corrupt = |_| TeamError::Corrupt(from);
         if self.map.load(slot + WHAT, Ordering::Relaxed).map_err(corrupt)? != expected {
             return Err(TeamError::Mismatch(from));
         }
-        self.map.read(slot + TEXT, text).map_err(corrupt)
+        self.map.read(slot + TEXT + at as u64, text).map_err(corrupt)
     }
 
-    /// Everything of this step is read.
-    fn taken(&mut self) -> Result<(), TeamError> {
+    /// Everything up to a step is read.
+    pub(crate) fn taken(&mut self, step: u64) -> Result<(), TeamError> {
         let at = self.shape.member(self.rank) + TAKEN;
         // Pairs with the acquire of the member that writes to a slot again.
-        let stored = self.map.store(at, self.step, Ordering::Release);
+        let stored = self.map.store(at, step, Ordering::Release);
         stored.map_err(|_| TeamError::Corrupt(self.rank))
     }
 }

@@ -1,4 +1,5 @@
-//! Barrier, broadcast and reduction for a fixed number of members in shared memory of any kind.
+//! Barrier, broadcast, reduction, and the exchange of blocks, for a fixed number of members in
+//! shared memory of any kind.
 //!
 //! The caller gives memory that all members see: a System V segment of a kernel or of a pool, or a
 //! pool's memory. A [`Team`] is one member's view of it. All members make the same calls in the
@@ -27,11 +28,13 @@
 
 mod backoff;
 mod barrier;
+mod blocks;
 mod exchange;
 mod failure;
 mod joining;
 mod layout;
 mod number;
+mod started;
 mod team;
 
 pub use backoff::arrivals;
@@ -39,4 +42,5 @@ pub use failure::TeamError;
 pub use joining::JoinError;
 pub use layout::{MOST_MEMBERS, MOST_PAYLOAD, Shape};
 pub use number::{Number, Operation};
+pub use started::Started;
 pub use team::{Person, Team};

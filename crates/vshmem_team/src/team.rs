@@ -47,6 +47,15 @@ impl fmt::Debug for Idle {
     }
 }
 
+/// Whether the caller wants to wait no longer.
+pub(crate) struct Stop(pub Box<dyn FnMut() -> bool + Send>);
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stop")
+    }
+}
+
 /// What a member's block says of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RankState {
@@ -66,10 +75,17 @@ pub struct Team {
     pub(crate) timeout: Duration,
     pub(crate) looks: u32,
     pub(crate) idle: Option<Idle>,
+    pub(crate) stop: Option<Stop>,
     /// Barriers so far.
     pub(crate) epoch: u64,
     /// Steps so far.
     pub(crate) step: u64,
+    /// Steps of started calls: the last one, the last whose text is shown, the last that is done.
+    pub(crate) started: u64,
+    pub(crate) shown: u64,
+    pub(crate) done: u64,
+    /// A started call is looked after: nothing is waited for.
+    pub(crate) is_polled: bool,
     pub(crate) posted: [Posted; SLOTS as usize],
     pub(crate) sum: Vec<u8>,
     pub(crate) next: Vec<u8>,
@@ -87,6 +103,12 @@ impl Team {
     /// yielding and sleeping: the program that sets this says how the CPU is given away.
     pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
         self.idle = idle.map(Idle);
+    }
+
+    /// What is asked from time to time while this member waits. When it says yes, the member gives
+    /// up: the team has then failed, as if this one had left.
+    pub fn set_stop(&mut self, stop: Option<Box<dyn FnMut() -> bool + Send>>) {
+        self.stop = stop.map(Stop);
     }
 
     /// This member's rank.

@@ -178,6 +178,22 @@ fn a_busy_member_notices_that_another_one_is_dead() {
     assert_eq!(team.barrier(), Err(TeamError::Dead(1)));
 }
 
+#[test]
+fn a_member_that_wants_to_wait_no_longer_has_left() {
+    let (map, shape) = memory(2, 8);
+    let (mut team, mut other) = (join(&map, shape, 0), join(&map, shape, 1));
+    let mut asked = 0;
+    team.set_timeout(Duration::MAX);
+    team.set_stop(Some(Box::new(move || {
+        asked += 1;
+        asked == 2
+    })));
+    assert_eq!(team.barrier(), Err(TeamError::Left(0)));
+    // The first had come to this one before it gave up.
+    assert_eq!(other.barrier(), Ok(()));
+    assert_eq!(other.barrier(), Err(TeamError::Left(0)));
+}
+
 /// Some run ahead of others in calls that do not need those, roots change, and all is mixed.
 #[test]
 fn calls_of_all_kinds_follow_each_other() {

@@ -156,6 +156,10 @@ pub enum WaitKind {
     Receive = 2,
     /// Room for a message.
     Send = 3,
+    /// A change at an address.
+    Address = 4,
+    /// That a message comes to an empty POSIX queue (mq_notify).
+    Notify = 5,
 }
 
 /// State of a wait.
@@ -274,7 +278,7 @@ pub struct ThreadSlot {
     pub wait: RawCell,
     /// A [`WaitKind`].
     pub kind: RawCell,
-    /// Object slot that is waited at.
+    /// Object slot that is waited at, or bucket.
     pub object: RawCell,
     /// Next waiter at the object, thread slot plus one.
     pub next: RawCell,
@@ -290,7 +294,8 @@ pub struct ThreadSlot {
     pub process_ref: RawCell,
     /// Semaphore operations or message arguments: how many, or flags.
     pub count: u64,
-    /// Message type; for semaphores the sequence of the set.
+    /// Message type; for semaphores the sequence of the set; for those who wait by address its
+    /// offset in the pool.
     pub argument: u64,
     /// Bytes wanted or offered; for semaphores the waiter's undo record, plus one.
     pub size: u64,

@@ -1,9 +1,9 @@
 //! Counts, and where the areas that follow from them lie.
 
 use crate::{
-    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, ExtentSlot, KEY_BUCKETS, MAX_OBJECTS,
-    MAX_SLABS, MsgSlot, PAGE_BYTES, PAGES_PER_MARK, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta,
-    ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta, extent_slots,
+    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, KEY_BUCKETS,
+    MAX_OBJECTS, MAX_SLABS, MsgSlot, PAGE_BYTES, PAGES_PER_MARK, SLAB_BYTES, SemSlot, ShmSlot,
+    SlabMeta, ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta, extent_slots,
 };
 
 const OBJECTS: u64 = MAX_OBJECTS as u64;
@@ -118,6 +118,8 @@ geometry! {
     attaches: u32 = 1, 1 << 24, |bytes| scaled(bytes, 128 << 10, 256, 1 << 16), LIMIT;
     /// (client, semaphore set) pairs with SEM_UNDO at most.
     undos: u32 = 1, 1 << 24, |bytes| scaled(bytes, 128 << 10, 256, 1 << 16), LIMIT;
+    /// Wait queues by address, for process-shared locks.
+    futexes: u32 = 1, 1 << 16, |bytes| scaled(bytes, 1 << 20, 64, 256), LIMIT;
     /// Slabs of the heap: room for messages, semaphore values, adjustments.
     slabs: u32 = 1, MAX_SLABS, slabs_for, LIMIT;
     /// Semaphores per set at most (SEMMSL).
@@ -205,6 +207,8 @@ pub struct Layout {
     pub attaches: Area,
     /// Undo records.
     pub undos: Area,
+    /// Wait queues by address.
+    pub futexes: Area,
     /// One per slab of the heap.
     pub slab_meta: Area,
     /// One per unit of the heap.
@@ -296,6 +300,7 @@ impl Geometry {
         ];
         let attaches = area(of(size_of::<AttachSlot>()), self.attaches.into(), PAGE_BYTES)?;
         let undos = area(of(size_of::<UndoSlot>()), self.undos.into(), PAGE_BYTES)?;
+        let futexes = area(of(size_of::<FutexBucket>()), self.futexes.into(), PAGE_BYTES)?;
         let slab_meta = area(of(size_of::<SlabMeta>()), self.slabs.into(), PAGE_BYTES)?;
         let unit_meta = area(of(size_of::<UnitMeta>()), units, PAGE_BYTES)?;
         let extents = area(of(size_of::<ExtentSlot>()), extent_slots(self.shmmni), PAGE_BYTES)?;
@@ -316,6 +321,7 @@ impl Geometry {
             keys,
             attaches,
             undos,
+            futexes,
             slab_meta,
             unit_meta,
             extents,

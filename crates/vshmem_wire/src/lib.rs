@@ -12,9 +12,11 @@ mod cell;
 mod client_id;
 mod clients;
 mod extent;
+mod futex;
 mod geometry;
 mod hash;
 mod heap;
+mod name;
 mod node_range;
 mod object;
 mod semaphore;
@@ -29,15 +31,17 @@ pub use clients::{
     WaitCounts, WaitKind, WaitState,
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
+pub use futex::{FutexBucket, futex_bucket};
 pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
-pub use hash::fnv1a_32;
+pub use hash::{fnv1a_32, fnv1a_64};
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+pub use name::{AttachCount, NAME_BYTES, ObjectKey, ObjectName};
 pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{
-    AttachSlot, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState,
-    PERM_BITS, QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,
-    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_AT, SemSlot,
-    ShmSlot, UndoSlot,
+    ATTACHED_QUEUE, AttachSlot, MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MSG_HEADER_BYTES,
+    MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES,
+    QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES,
+    RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_AT, SemSlot, ShmSlot, UndoSlot,
 };
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{

@@ -37,7 +37,7 @@ pub struct ObjectHeader {
     pub uid: RawCell,
     /// Owner's group.
     pub gid: RawCell,
-    /// Key, or 0 for IPC_PRIVATE.
+    /// An [`crate::ObjectKey`]; 0 for IPC_PRIVATE.
     pub key: RawCell,
     /// Next slot in the key index or in the free queue, plus one.
     pub next: RawCell,
@@ -71,7 +71,7 @@ pub struct ShmSlot {
     pub first_page: RawCell,
     /// Data pages.
     pub pages: RawCell,
-    /// Attaches of all clients.
+    /// Attaches of all clients, and open descriptors: an [`crate::AttachCount`].
     pub attached: RawCell,
     /// Seconds since 1970 of the last attach.
     pub attach_time: RawCell,
@@ -83,10 +83,12 @@ pub struct ShmSlot {
     pub last: RawCell,
     /// While creating: the name of the maker.
     pub maker: RawCell,
-    /// Its extent.
+    /// Its extent; means nothing without data pages, as a POSIX object begins.
     pub extent: RawCell,
+    /// Of a POSIX object, an [`crate::ObjectName`]; else 0.
+    pub name: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 3],
+    pub spare: [RawCell; 2],
 }
 
 /// A semaphore set.
@@ -165,7 +167,30 @@ pub struct MsgSlot {
     /// The ring: cells whose words have a format of their own, see
     /// `docs/internals/wire-format.md`.
     pub ring: [RawCell; RING_SLOTS],
+    /// Of a POSIX object, an [`crate::ObjectName`]; else 0.
+    pub name: RawCell,
+    /// Of a POSIX queue: messages at most (mq_maxmsg). 0: this is a System V queue.
+    pub most_messages: RawCell,
+    /// Of a POSIX queue: bytes of a message at most (mq_msgsize).
+    pub most_bytes: RawCell,
+    /// Of a POSIX queue: open descriptors of all clients, as their attach records count them.
+    pub opened: RawCell,
+    /// The thread that mq_notify has registered, thread slot plus one: a wait queue of one.
+    pub notify_head: RawCell,
+    /// Its other end.
+    pub notify_tail: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 2],
 }
+
+/// In [`AttachSlot::segment`]: the record counts descriptors of a queue.
+pub const ATTACHED_QUEUE: u32 = 1 << 31;
+/// Most messages that a POSIX queue can be made for (`HARD_MSGMAX` of the kernel).
+pub const MOST_QUEUE_MESSAGES: u32 = 65_536;
+/// Longest message that a POSIX queue can be made for: what the largest chunk of a slab takes.
+pub const MOST_QUEUE_MESSAGE_BYTES: u32 = 16_384 - MSG_HEADER_BYTES as u32;
+/// Priorities of a POSIX queue's messages are below this (`MQ_PRIO_MAX`).
+pub const QUEUE_PRIORITIES: u32 = 32_768;
 
 /// Where in [`MsgSlot::count`] the number is that makes the position of the ring's tail, modulo
 /// 2^32, the number of messages sent: a message that went past the ring is one more, a position
@@ -303,13 +328,13 @@ pub enum QueueMode {
     List = 1,
 }
 
-/// How often one client has attached one segment.
+/// How often one client has attached one segment, or has it open; or has a POSIX queue open.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct AttachSlot {
-    /// Segment slot plus one; 0 is free.
+    /// Segment slot plus one, or with [`ATTACHED_QUEUE`] queue slot plus one; 0 is free.
     pub segment: RawCell,
-    /// Attaches.
+    /// Attaches and descriptors, an [`crate::AttachCount`].
     pub count: RawCell,
     /// Next record of the client, or next free one, plus one.
     pub next: RawCell,
@@ -343,7 +368,7 @@ impl UndoSlot {
 
 const _: () = assert!(size_of::<ShmSlot>() == 384, "a segment slot is six cache lines");
 const _: () = assert!(size_of::<SemSlot>() == 384, "a semaphore set slot is six cache lines");
-const _: () = assert!(size_of::<MsgSlot>() == 512, "a queue slot is eight cache lines");
+const _: () = assert!(size_of::<MsgSlot>() == 640, "a queue slot is ten cache lines");
 const _: () = assert!(
     core::mem::offset_of!(MsgSlot, ring) == 384 && RING_SLOTS == 8,
     "the ring has two cache lines of its own"

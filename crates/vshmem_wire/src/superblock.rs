@@ -5,7 +5,7 @@ use crate::{Geometry, NODE_RANGES, NodeRange, RawCell};
 /// The first eight bytes of every pool.
 pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
 /// Version of the layout in this crate. A pool of another version is refused.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 /// Bytes of a pool's name, padded with zeros.
 pub const POOL_NAME_BYTES: usize = 64;
 /// Size classes of free extents: bin `b` holds extents of `2^b ..= 2^(b+1)-1` pages.
@@ -127,6 +127,8 @@ pub struct Registry {
     /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid
     /// there start above it. Raised outside any lock.
     pub tag_floor: RawCell,
+    /// 1 once a thread has slept by address: until then the end of a client wakes none.
+    pub futexes_used: RawCell,
 }
 
 const _: () = assert!(

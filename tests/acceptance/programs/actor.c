@@ -1,9 +1,11 @@
-/* Makes System V calls on demand: one line of input is one call, one line of output is what came
- * back.
+/* Makes System V calls, and calls on POSIX locks in segments, on demand: one line of input is one
+ * call, one line of output is what came back.
  *
  * Numbers may be written in C's ways (01600, 0x100). A call that fails prints "-1" and the errno's
  * name. Objects are not kept track of: the process that gives the orders removes them. */
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,8 +197,82 @@ static void stuff(void)
 	printf("%ld %s\n", sent, strerrorname_np(errno));
 }
 
+/* At the beginning of a segment: what two programs share, and a value under the mutex. */
+struct locks {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	sem_t semaphore;
+	long value;
+};
+
+static struct locks *locks(void) { return (struct locks *)attached[number(1)]; }
+
+static void say_error(int error) { puts(error == 0 ? "0" : strerrorname_np(error)); }
+
+static int make_locks(struct locks *l)
+{
+	pthread_mutexattr_t mutex;
+	pthread_condattr_t condition;
+	pthread_mutexattr_init(&mutex);
+	pthread_condattr_init(&condition);
+	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&mutex, PTHREAD_MUTEX_ROBUST);
+	pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED);
+	l->value = 0;
+	int error = pthread_mutex_init(&l->mutex, &mutex);
+	if (error == 0)
+		error = pthread_cond_init(&l->changed, &condition);
+	return error == 0 && sem_init(&l->semaphore, 1, 0) != 0 ? errno : error;
+}
+
+static int await_value(struct locks *l, long value)
+{
+	int error = pthread_mutex_lock(&l->mutex);
+	while (error == 0 && l->value != value)
+		error = pthread_cond_wait(&l->changed, &l->mutex);
+	return error == 0 ? pthread_mutex_unlock(&l->mutex) : error;
+}
+
+static int change_value(struct locks *l, long value)
+{
+	int error = pthread_mutex_lock(&l->mutex);
+	if (error != 0)
+		return error;
+	l->value = value;
+	pthread_cond_broadcast(&l->changed);
+	return pthread_mutex_unlock(&l->mutex);
+}
+
+/* Orders about the locks of the segment that is attached as the first argument says. */
+static int obey_about_locks(void)
+{
+	if (is("locks"))
+		say_error(make_locks(locks()));
+	else if (is("lock"))
+		say_error(pthread_mutex_lock(&locks()->mutex));
+	else if (is("trylock"))
+		say_error(pthread_mutex_trylock(&locks()->mutex));
+	else if (is("unlock"))
+		say_error(pthread_mutex_unlock(&locks()->mutex));
+	else if (is("consistent"))
+		say_error(pthread_mutex_consistent(&locks()->mutex));
+	else if (is("sempost"))
+		answer(sem_post(&locks()->semaphore));
+	else if (is("semwait"))
+		answer(sem_wait(&locks()->semaphore));
+	else if (is("await"))
+		say_error(await_value(locks(), number(2)));
+	else if (is("change"))
+		say_error(change_value(locks(), number(2)));
+	else
+		return 0;
+	return 1;
+}
+
 static void obey(void)
 {
+	if (obey_about_locks())
+		return;
 	if (is("pid"))
 		printf("%d\n", getpid());
 	else if (is("ftok"))

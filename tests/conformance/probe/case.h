@@ -74,6 +74,8 @@ union semun {
 };
 
 key_t fresh_key(void);
+const char *fresh_name(void); /* "/probe-...", for POSIX objects; the runner unlinks it in all three
+                                 name spaces. Good until the eighth call after it. */
 int track_segment(int id), track_set(int id),
 	track_queue(int id); /* hands the id through; the runner removes it */
 int segment_of(size_t bytes), set_of(int semaphores),
@@ -120,7 +122,7 @@ void ignore_quietly(int signal); /* a handler that does nothing */
 _Noreturn void become(const char *part, int number);
 int play_part(int argc, char **argv);
 
-/* A few bytes shared by a case's processes, from mmap: no System V memory. */
+/* A few bytes shared by a case's processes, from mmap: memory of no object. */
 volatile int *shared_ints(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "case.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 static void leave_no_descriptor(void)
 {
@@ -15,6 +16,23 @@ static void allow_no_descriptor(void)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = 0;
 	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* What an inherited descriptor shows: 0 for an object with the words that it should have. */
+static int read_object(int file)
+{
+	struct stat state;
+	if (fstat(file, &state) != 0)
+		return errno == EBADF ? 10 : 11;
+	if (state.st_size != 4096)
+		return 12;
+	char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (at == MAP_FAILED)
+		return 13;
+	if (strcmp(at, "for exec") != 0)
+		return 14;
+	strcpy(at, "from exec");
+	return 0;
 }
 
 int play_part(int argc, char **argv)
@@ -41,6 +59,8 @@ int play_part(int argc, char **argv)
 	}
 	if (strcmp(argv[2], "send one") == 0)
 		return put(number, 1, "sent", 0) != 0;
+	if (strcmp(argv[2], "object") == 0)
+		return read_object(number);
 	if (strcmp(argv[2], "count attaches") == 0) {
 		struct shmid_ds ds;
 		return shmctl(number, IPC_STAT, &ds) == 0 ? (int)ds.shm_nattch : 99;

@@ -1,16 +1,19 @@
 #include "case.h"
 #include "runner.h"
 
+#include <mqueue.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/random.h>
 
-enum kind { SEGMENT, SET, QUEUE };
+enum kind { SEGMENT, SET, QUEUE, NAME };
 enum { MOST_TRACKED = 2048 };
 
 struct tracked {
 	_Atomic int count;
 	struct {
 		int kind, id;
+		uint64_t name; /* of a NAME: what is random in it */
 	} entry[MOST_TRACKED];
 };
 
@@ -29,6 +32,22 @@ struct tracked *new_tracking(void)
 
 void use_tracking(struct tracked *t) { tracking = t; }
 
+enum { NAME_BYTES = 32 };
+
+static void spell_name(char text[NAME_BYTES], uint64_t random)
+{
+	snprintf(text, NAME_BYTES, "/probe-%016llx", (unsigned long long)random);
+}
+
+static void unlink_name(uint64_t random)
+{
+	char name[NAME_BYTES];
+	spell_name(name, random);
+	shm_unlink(name);
+	sem_unlink(name);
+	mq_unlink(name);
+}
+
 void remove_tracked(struct tracked *t)
 {
 	for (int i = 0; i < t->count && i < MOST_TRACKED; i++) {
@@ -37,18 +56,25 @@ void remove_tracked(struct tracked *t)
 		case SEGMENT: shmctl(t->entry[i].id, IPC_RMID, NULL); break;
 		case SET: semctl(t->entry[i].id, 0, IPC_RMID); break;
 		case QUEUE: msgctl(t->entry[i].id, IPC_RMID, NULL); break;
+		case NAME: unlink_name(t->entry[i].name); break;
 		}
 	}
 	munmap(t, sizeof *t);
+}
+
+static int next_entry(void)
+{
+	int at = atomic_fetch_add(&tracking->count, 1);
+	if (at >= MOST_TRACKED)
+		broken("too many objects in one case");
+	return at;
 }
 
 static int track(int id, enum kind kind)
 {
 	int saved = errno;
 	if (id != -1) {
-		int at = atomic_fetch_add(&tracking->count, 1);
-		if (at >= MOST_TRACKED)
-			broken("too many objects in one case");
+		int at = next_entry();
 		tracking->entry[at].id = id;
 		tracking->entry[at].kind = (int)kind;
 	}
@@ -67,6 +93,21 @@ key_t fresh_key(void)
 	if (getrandom(&r, sizeof r, 0) != sizeof r)
 		broken("getrandom");
 	return (key_t)(r >> 1 | 1);
+}
+
+const char *fresh_name(void)
+{
+	static char names[8][NAME_BYTES];
+	static unsigned next;
+	uint64_t random;
+	if (getrandom(&random, sizeof random, 0) != sizeof random)
+		broken("getrandom");
+	int at = next_entry();
+	tracking->entry[at].name = random;
+	tracking->entry[at].kind = NAME;
+	char *name = names[next++ % 8];
+	spell_name(name, random);
+	return name;
 }
 
 int segment_of(size_t bytes)

@@ -28,7 +28,8 @@ shared() { # share, command...
 
 # Every combination of kinds, whole; what a range of keys adds to them is looked at below.
 for combination in 'all 1 1 1' 'shm 1 0 0' 'sem 0 1 0' 'msg 0 0 1' 'shm,sem 1 1 0' 'shm,msg 1 0 1' 'sem,msg 0 1 1' 'msg,sem,shm 1 1 1' \
-	'shm,key=0x100-0x1ff 1 0 0' 'key=0x100-0x1ff 0 0 0' 'key=0x100-0x1ff,sem,msg 0 1 1' 'key=0x100-0x1ff,all 1 1 1'; do
+	'shm,key=0x100-0x1ff 1 0 0' 'key=0x100-0x1ff 0 0 0' 'key=0x100-0x1ff,sem,msg 0 1 1' 'key=0x100-0x1ff,all 1 1 1' \
+	'posix 0 0 0' 'all,posix 1 1 1' 'posix-shm,sem,mq 0 1 0'; do
 	set -- $combination
 	ok "--share $1" shared "$1" "$probe" kinds "$2" "$3" "$4"
 done
@@ -107,17 +108,18 @@ bad() { # share, what the sentence says
 	ok "--share '$1' is refused with exit code 2, not $code" test $code = 2
 	ok "--share '$1' is refused for its reason" grep -q -- "$2" "$work/said"
 }
-bad '' 'none of all, shm, sem, msg and key=LO-HI'
+bad '' 'none of all, shm, sem, msg, key=LO-HI, posix, posix-shm, posix-sem, mq and pthread'
 bad 'shared' '"shared" is none of all'
 bad 'shm,' '"" is none of all'
 bad 'shm;sem' 'none of all'
+bad 'all,posix-msg' '"posix-msg" is none of all'
 bad 'key=7' 'key=K-K'
 bad 'key=9-1' 'ends before it begins'
 bad 'key=-5-5' 'two ranges'
 bad 'key=0-0x1ffffffff' '32 bits'
 bad 'key=abc-abd' '32 bits'
 
-# A library that is given nonsense all the same shares everything rather than nothing.
+# A library that is given nonsense all the same shares System V's objects rather than nothing.
 ok "VSHMEM_SHARE=nonsense" shared all env VSHMEM_SHARE=nonsense "$probe" kinds 1 1 1
 
 # What needs a kernel to ourselves: its ids grow into the pool's, or are long.

@@ -16,6 +16,7 @@
 //! | `machine` | the facts of the machine that belong with the figures |
 //! | `report` | rows for a table, and lines of JSON |
 //! | `pingpong` | round trips between two domains |
+//! | `guard` | two builds of vshmem, and what one does slower |
 //! | `sysv` | System V calls, on the kernel and on a pool |
 //! | `study` | everything at once: a directory with a journal that can be continued with, and its
 //! report |
@@ -23,6 +24,7 @@
 
 mod bootstrap;
 mod error;
+pub mod guard;
 mod kernel;
 mod machine;
 mod pace;

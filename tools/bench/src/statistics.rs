@@ -1,6 +1,7 @@
 //! Medians and spread.
 
 use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
 /// The median of some figures, and how far they spread. Its unit is that of the figures.
@@ -44,6 +45,35 @@ pub fn ratios(over: &[f64], under: &[f64]) -> Vec<f64> {
     over.iter().zip(under).map(|(over, under)| over / under).collect()
 }
 
+/// How likely two lists differ so much by pair index if nothing differs: Wilcoxon's signed-rank
+/// test of the logarithms of the ratios, both sides, by the normal distribution (from ten pairs
+/// on). One run that was disturbed counts no more than another.
+#[must_use]
+pub fn signed_rank_p(over: &[f64], under: &[f64]) -> Option<f64> {
+    let mut logs: Vec<f64> = ratios(over, under).into_iter().map(f64::ln).collect();
+    logs.retain(|log| *log != 0.0);
+    if logs.iter().any(|log| !log.is_finite()) {
+        return None;
+    }
+    logs.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
+    // Those that are equal share their ranks.
+    let mut above = 0.0;
+    let mut rank = 0.0;
+    for equal in logs.chunk_by(|one, other| one.abs() == other.abs()) {
+        let each = rank + (equal.len() as f64 + 1.0) / 2.0;
+        above += each * equal.iter().filter(|log| **log > 0.0).count() as f64;
+        rank += equal.len() as f64;
+    }
+    let n = logs.len() as f64;
+    let deviation = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+    if deviation == 0.0 {
+        return Some(1.0);
+    }
+    let distance = (above - n * (n + 1.0) / 4.0).abs() - 0.5;
+    let normal = Normal::new(0.0, 1.0).ok()?;
+    Some((2.0 * normal.sf(distance / deviation)).min(1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +100,16 @@ mod tests {
     fn nothing_comes_of_nothing() {
         assert_eq!(Spread::of(&[]), None);
         assert_eq!(Spread::of(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn signed_ranks() {
+        let over: Vec<f64> = (1..=12).map(|nth| (f64::from(nth) - 3.3).exp()).collect();
+        let p = signed_rank_p(&over, &[1.0; 12]).unwrap();
+        assert!((0.01..0.05).contains(&p), "{p}");
+        let swapped = signed_rank_p(&[1.0; 12], &over).unwrap();
+        assert!((p - swapped).abs() < 1e-9, "{p} and {swapped}");
+        assert_eq!(signed_rank_p(&[2.0; 12], &[2.0; 12]), Some(1.0));
     }
 
     #[test]

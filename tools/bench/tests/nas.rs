@@ -68,6 +68,7 @@ fn run(directory: &Path, scratch: &Path, bench: &str) -> Result<(Case, Outcome),
         nas: Some(directory.to_owned()),
         scratch: scratch.to_owned(),
         stage: Vec::new(),
+        placement: None,
     })?;
     let outcome = places.run(&case)?;
     Ok((case, outcome))

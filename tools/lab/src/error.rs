@@ -28,6 +28,17 @@ pub enum Error {
         /// The pid of its keeper.
         keeper: i32,
     },
+    /// Another release has made the lab, and written down about it what this one does not
+    /// understand.
+    #[error("lab {name}: {found}: another release of this command has made it. {remedy}")]
+    OtherRelease {
+        /// The lab's name.
+        name: String,
+        /// What is not understood.
+        found: String,
+        /// What to do.
+        remedy: String,
+    },
     /// There is no lab of that name.
     #[error(
         "lab {name}: it is not up ({found}). `vshmem lab ls` shows those that are; `vshmem lab --name {name} up --guest uml` boots it"

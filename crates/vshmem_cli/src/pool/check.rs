@@ -25,8 +25,8 @@ pub struct Check {
 }
 
 const NOTES: &str = "\
-Exit code 1 when something is wrong or unfinished. On a busy pool a step that is still running may be \
-reported as unfinished: run the check again.
+Exit code 1 when something is wrong or unfinished. It looks again for some milliseconds, and \
+reports what it finds each time: on a busy pool a step that takes longer may be reported as unfinished.
 
 Examples:
   vshmem pool check job7

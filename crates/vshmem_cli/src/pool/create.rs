@@ -156,6 +156,7 @@ pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Fai
 impl Create {
     /// Makes it.
     pub fn carry_out(self) -> Outcome {
+        vshmem_session::check_home_node().map_err(|error| Failure::Usage(error.to_string()))?;
         if self.sparse && self.hugepages.is_some() && self.numa.is_some() {
             return Err(Failure::Usage(
                 "the nodes of huge pages are chosen when the pool is made: leave out --sparse"

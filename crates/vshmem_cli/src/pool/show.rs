@@ -186,6 +186,7 @@ struct Limits {
     threads: u32,
     attaches: u32,
     undos: u32,
+    futexes: u32,
     slabs: u32,
 }
 
@@ -266,6 +267,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
             threads: geometry.threads,
             attaches: geometry.attaches,
             undos: geometry.undos,
+            futexes: geometry.futexes,
             slabs: geometry.slabs,
         },
         datagrams: Datagrams::of(&pool).map_err(unreadable(name))?,
@@ -364,7 +366,10 @@ fn text(facts: &Facts) -> String {
         ),
         (
             "records",
-            format!("attaches {}, undos {}, slabs {}", limits.attaches, limits.undos, limits.slabs),
+            format!(
+                "attaches {}, undos {}, futexes {}, slabs {}",
+                limits.attaches, limits.undos, limits.futexes, limits.slabs
+            ),
         ),
     ];
     rows.iter().map(|(what, value)| format!("{what:<13} {value}\n")).collect()

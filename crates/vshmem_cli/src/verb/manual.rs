@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Command};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args, Command};
 use clap_complete::aot::{Shell, generate_to};
 use clap_mangen::Man;
 
@@ -19,6 +20,15 @@ pub struct Manual {
 }
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+/// Options that take words and something else, too: a completion offers their words, or what stands
+/// before a file's name.
+const WORDS: [(&str, &[&str]); 4] = [
+    ("share", &["all", "shm", "sem", "msg", "posix", "posix-shm", "posix-sem", "mq", "pthread"]),
+    ("topology", &["this", "xml:", "synthetic:", "sysfs:"]),
+    ("guests", &["per-socket", "per-node", "per-l3"]),
+    ("pool_numa", &["per-pair", "interleave"]),
+];
 
 impl Manual {
     /// Writes them.
@@ -49,7 +59,7 @@ fn without_hidden(command: &Command) -> Command {
     let name: &'static str = command.get_name().to_owned().leak();
     let mut shown = Command::new(name)
         .version(env!("CARGO_PKG_VERSION"))
-        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
+        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).map(with_words))
         .subcommands(
             command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(without_hidden),
         );
@@ -57,6 +67,16 @@ fn without_hidden(command: &Command) -> Command {
         shown = shown.about(about.clone());
     }
     shown
+}
+
+/// An argument of a completion, with the words that it can be completed to.
+fn with_words(argument: &Arg) -> Arg {
+    let argument = argument.clone();
+    let takes = argument.get_action().takes_values();
+    match WORDS.iter().find(|(id, _)| takes && argument.get_id() == id) {
+        Some((_, words)) => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
+        None => argument,
+    }
 }
 
 /// A page for the command, and one for each of its verbs.
@@ -120,6 +140,26 @@ mod tests {
                 std::fs::read_to_string(place.path().join("new/completions").join(file)).unwrap();
             assert!(text.contains("doctor"), "{file}");
             assert!(!text.contains("manual"), "{file} offers a hidden verb");
+            for word in WORDS.iter().flat_map(|(_, words)| *words) {
+                assert!(text.contains(word.trim_end_matches(':')), "{file} offers no {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_words_of_completions_are_taken() {
+        let taken =
+            |words: &[&str]| crate::CommandLine::command().try_get_matches_from(words).is_ok();
+        for (option, words) in WORDS {
+            let option = format!("--{}", option.replace('_', "-"));
+            for word in words {
+                // Before a file or a string.
+                let rest = if word.ends_with(':') { "x" } else { "" };
+                let word = format!("{word}{rest}");
+                let run: &[&str] = &["vshmem", "run", &option, &word, "true"];
+                let plan: &[&str] = &["vshmem", "plan", "--pool", "1G", &option, &word];
+                assert!(taken(run) || taken(plan), "{option} {word}");
+            }
         }
     }
 }

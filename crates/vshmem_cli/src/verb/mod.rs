@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod bench;
 pub mod doctor;
+pub mod fabric_env;
 pub mod lab;
 pub mod ls;
 pub mod manual;

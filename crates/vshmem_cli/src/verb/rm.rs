@@ -1,14 +1,18 @@
 //! `vshmem rm`: ipcrm for a pool.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_ipc::{Client, Errno, Kind};
+use vshmem_ipc::{Client, Entry, Errno, FoundBy, Kind};
 
 use crate::account::OwnCredentials;
-use crate::choice;
 use crate::failure::{Outcome, failed};
+use crate::pool::Participants;
+use crate::quoted::quoted;
 use crate::visit::Visit;
+use crate::{choice, show};
 
 /// Remove objects from a pool (as ipcrm does).
 #[derive(Debug, Args)]
@@ -21,6 +25,15 @@ pub struct Rm {
     /// Remove the segment with this key.
     #[arg(group = "wishes", short = 'M', long = "shmem-key", value_name = "KEY", value_parser = key)]
     shm_keys: Vec<i32>,
+    /// Remove the POSIX shared memory object with this name, as shm_unlink does.
+    #[arg(group = "wishes", long = "posix-shmem", value_name = "NAME")]
+    posix_shm: Vec<OsString>,
+    /// Remove the POSIX semaphore with this name, as sem_unlink does.
+    #[arg(group = "wishes", long = "posix-semaphore", value_name = "NAME")]
+    posix_sem: Vec<OsString>,
+    /// Remove the POSIX queue with this name, as mq_unlink does.
+    #[arg(group = "wishes", long = "posix-mqueue", value_name = "NAME")]
+    posix_queues: Vec<OsString>,
     /// Remove the queue with this id.
     #[arg(group = "wishes", short = 'q', long = "queue-id", value_name = "ID")]
     msg_ids: Vec<i32>,
@@ -45,6 +58,7 @@ const EXAMPLES: &str = "\
 Examples:
   vshmem rm -m 16384 -s 16385      by id
   vshmem rm -Q 0x4d2 --pool job7   by key
+  vshmem rm --posix-shmem /data    by name
   vshmem rm -a                     everything of yours in your private pool";
 
 fn key(text: &str) -> Result<i32, String> {
@@ -79,7 +93,7 @@ impl Rm {
 
     fn remove(&self, this_client: &Client) -> Outcome {
         let caller = OwnCredentials::read();
-        let mut troubles = Vec::new();
+        let mut troubles = self.unlink(this_client, &caller);
         let wishes = [
             (Kind::Segment, &self.shm_ids, &self.shm_keys),
             (Kind::Queue, &self.msg_ids, &self.msg_keys),
@@ -100,19 +114,18 @@ impl Rm {
                 }
             }
             for id in ids {
-                if let Err(errno) = remove(this_client, kind, id, &caller) {
-                    troubles.push(trouble(kind, id, errno));
-                }
+                let found = entries.iter().find(|entry| entry.id == id);
+                troubles.extend(match found.map(|entry| (entry, &entry.found_by)) {
+                    Some((_, FoundBy::Name(name))) => Some(has_name(this_client, kind, id, name)),
+                    Some((entry, FoundBy::Nothing)) => Some(has_no_name(this_client, entry)),
+                    _ => {
+                        let done = remove(this_client, kind, id, &caller);
+                        done.err().map(|errno| trouble(kind, id, errno))
+                    }
+                });
             }
-            if !self.all {
-                continue;
-            }
-            for entry in entries {
-                match remove(this_client, kind, entry.id, &caller) {
-                    // Removed by another process meanwhile, or not ours: `all` is all that may be.
-                    Ok(()) | Err(Errno::INVAL | Errno::IDRM | Errno::PERM) => {}
-                    Err(errno) => troubles.push(trouble(kind, entry.id, errno)),
-                }
+            if self.all {
+                troubles.extend(remove_all(this_client, &entries, &caller));
             }
         }
         if troubles.is_empty() {
@@ -123,6 +136,104 @@ impl Rm {
             "pool {pool}: {}. `vshmem ls --pool {pool}` shows what there is",
             troubles.join("; ")
         ))
+    }
+}
+
+impl Rm {
+    /// Removes what is named, and says what went wrong.
+    fn unlink(&self, this_client: &Client, caller: &OwnCredentials) -> Vec<String> {
+        let named = [
+            (Kind::Segment, "POSIX shared memory object", "", &self.posix_shm),
+            (Kind::Segment, "POSIX semaphore", "sem.", &self.posix_sem),
+            (Kind::Queue, "POSIX queue", "", &self.posix_queues),
+        ];
+        let mut troubles = Vec::new();
+        for (kind, noun, prefix, names) in named {
+            troubles.extend(names.iter().filter_map(|name| {
+                let bare = name.as_bytes().iter().position(|byte| *byte != b'/');
+                let bare = &name.as_bytes()[bare.unwrap_or(name.len())..];
+                let whole = [prefix.as_bytes(), bare].concat();
+                let errno = unlink(this_client, kind, &whole, caller).err()?;
+                Some(not_unlinked(noun, bare, errno))
+            }));
+        }
+        troubles
+    }
+}
+
+fn not_unlinked(noun: &str, name: &[u8], errno: Errno) -> String {
+    let name = show::clean(&String::from_utf8_lossy(name));
+    match errno {
+        Errno::NOENT => format!("there is no {noun} /{name}"),
+        Errno::ACCESS | Errno::PERM => format!("{noun} /{name} belongs to another user"),
+        Errno::INVAL | Errno::NAMETOOLONG => format!("{name:?} is not the name of a {noun}"),
+        errno => format!("cannot remove {noun} /{name}: {errno}"),
+    }
+}
+
+/// What to do about the id of an object that programs find by a name. Any member has chosen that:
+/// it must not become more than a word of the command line.
+fn has_name(this_client: &Client, kind: Kind, id: i32, name: &[u8]) -> String {
+    let option = if kind == Kind::Queue { "--posix-mqueue" } else { "--posix-shmem" };
+    let name = quoted(&format!("/{}", show::clean(&String::from_utf8_lossy(name))));
+    let pool = quoted(&this_client.pool().name());
+    format!(
+        "{id} is a POSIX object, which goes by its name: `vshmem rm {option} {name} --pool {pool}`"
+    )
+}
+
+/// What to know about the id of an object that has been unlinked.
+fn has_no_name(this_client: &Client, entry: &Entry) -> String {
+    let pool = this_client.pool();
+    let Ok(mut clients) = entry.holders(pool) else {
+        return format!("{} is a POSIX object without a name", entry.id);
+    };
+    clients.sort_unstable();
+    clients.dedup();
+    let processes: Vec<String> = match Participants::of(pool) {
+        Ok(participants) => clients.iter().map(|slot| participants.client(*slot)).collect(),
+        Err(_) => Vec::new(),
+    };
+    let who = if processes.is_empty() { "" } else { &format!(" ({})", processes.join(", ")) };
+    let number = clients.len();
+    let noun = if number == 1 { "process" } else { "processes" };
+    format!(
+        "{} is a POSIX object without a name, kept by {number} {noun}{who}: it goes when none has \
+         it open or mapped any more",
+        entry.id
+    )
+}
+
+/// Removes what may be removed of a kind, and says what went wrong.
+fn remove_all(this_client: &Client, entries: &[Entry], caller: &OwnCredentials) -> Vec<String> {
+    let remove_any = |entry: &Entry| {
+        let done = match &entry.found_by {
+            FoundBy::Key => remove(this_client, entry.kind, entry.id, caller),
+            FoundBy::Name(name) => unlink(this_client, entry.kind, name, caller),
+            // It goes with the last process that has it.
+            FoundBy::Nothing => Ok(()),
+        };
+        match done.err()? {
+            // Removed by another process meanwhile, or not ours: `all` is all that may be.
+            Errno::PERM => None,
+            Errno::INVAL | Errno::IDRM if entry.found_by == FoundBy::Key => None,
+            Errno::NOENT | Errno::ACCESS if entry.found_by != FoundBy::Key => None,
+            errno => Some(trouble(entry.kind, entry.id, errno)),
+        }
+    };
+    entries.iter().filter_map(remove_any).collect()
+}
+
+/// Removes a POSIX object by its name, without the slash in front.
+fn unlink(
+    this_client: &Client,
+    kind: Kind,
+    name: &[u8],
+    caller: &OwnCredentials,
+) -> Result<(), Errno> {
+    match kind {
+        Kind::Queue => this_client.mq_unlink(name, caller),
+        Kind::Segment | Kind::Semaphore => this_client.posix_shm_unlink(name, caller),
     }
 }
 

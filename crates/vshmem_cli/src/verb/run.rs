@@ -34,8 +34,9 @@ pub struct Run {
     /// private pool, which is made when it is missing.
     #[arg(long)]
     pool: Option<String>,
-    /// What of the program's IPC lies in the pool; the rest stays with the kernel: all, or some of
-    /// shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range).
+    /// What of the program's IPC lies in the pool; the rest stays with the kernel. Of System V: all,
+    /// or some of shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range). Of POSIX,
+    /// beside it: posix, or some of posix-shm,posix-sem,mq,pthread.
     #[arg(long, default_value = "all", value_parser = share)]
     share: String,
     /// What ftok() answers: path: the same in all domains; inode: as libc does.
@@ -51,6 +52,7 @@ Examples:
   vshmem run ./producer                        on your private pool
   vshmem run --pool job7 -- ./consumer -n 3
   vshmem run --share shm,key=0x100-0x1ff ./a.out
+  vshmem run --share all,posix python3 app.py  shm_open, sem_open, mq_open and locks as well
 
 The program must be dynamically linked and neither setuid, setgid nor given file capabilities:
 otherwise it would silently use the kernel's own IPC, and is refused.";
@@ -94,6 +96,7 @@ impl Run {
             }
         };
         check_spin()?;
+        vshmem_session::check_home_node().map_err(|error| Failure::Usage(error.to_string()))?;
         let found = program::find(Path::new(&word))?;
         program::check(&found)?;
         let library = library()?;

@@ -44,6 +44,14 @@ pub const ROWS: &[Mistake] = &[
         proposes: "vshmem bench sysv",
     },
     Mistake {
+        what: "a build to compare with that is not there",
+        setup: nothing,
+        line: "bench guard {dir}/none",
+        code: 1,
+        says: &["{dir}/none", "or a commit"],
+        proposes: "git log --oneline",
+    },
+    Mistake {
         what: "a lab without guests",
         setup: nothing,
         line: "bench sysv --lab lab",

@@ -1,6 +1,27 @@
 //! Labs and guests that are not there.
 
-use super::row::{Mistake, nothing};
+use super::row::{Mistake, Place, nothing};
+
+/// A lab of another release, which writes down less than this one.
+fn of_another_release(place: &Place, keeper: &str) {
+    let lab = place.path(&place.pool.0);
+    std::fs::create_dir(&lab).unwrap();
+    let record = format!("{{\"first_uid\": 2000000000, \"keeper\": {keeper}}}");
+    std::fs::write(lab.join("lab.json"), record).unwrap();
+    place.set("VSHMEM_LAB_DIR", &place.directory.path().display().to_string());
+}
+
+fn ended(place: &Place) {
+    of_another_release(place, "null");
+}
+
+/// With this process as its keeper.
+fn running(place: &Place) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let behind_name = stat.rsplit_once(") ").unwrap().1;
+    let start = behind_name.split(' ').nth(19).unwrap();
+    of_another_release(place, &format!("[{}, {start}]", std::process::id()));
+}
 
 pub const ROWS: &[Mistake] = &[
     Mistake {
@@ -90,5 +111,29 @@ pub const ROWS: &[Mistake] = &[
         code: 2,
         says: &["\"a b\""],
         proposes: "vshmem lab --name lab2 up --guest uml",
+    },
+    Mistake {
+        what: "a command in a lab of another release",
+        setup: ended,
+        line: "lab --name {pool} exec 1 -- true",
+        code: 1,
+        says: &["lab {pool}: cannot understand", "another release"],
+        proposes: "vshmem lab --name {pool} down",
+    },
+    Mistake {
+        what: "listing a lab of another release",
+        setup: ended,
+        line: "lab --name {pool} ls",
+        code: 1,
+        says: &["lab {pool}: cannot understand", "another release"],
+        proposes: "vshmem lab --name {pool} down",
+    },
+    Mistake {
+        what: "taking down a lab of another release while it runs",
+        setup: running,
+        line: "lab --name {pool} down",
+        code: 1,
+        says: &["lab {pool}: cannot understand", "another release"],
+        proposes: "/proc/{self}/exe lab --name {pool} down",
     },
 ];

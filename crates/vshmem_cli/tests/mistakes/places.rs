@@ -119,4 +119,12 @@ pub const ROWS: &[Mistake] = &[
         says: &["no pool is named"],
         proposes: "vshmem mpi-env --pool job7",
     },
+    Mistake {
+        what: "no private pool for libfabric",
+        setup: nothing,
+        line: "fabric-env --for mpich",
+        code: 1,
+        says: &["no pool is named"],
+        proposes: "vshmem fabric-env --pool job7",
+    },
 ];

@@ -155,4 +155,20 @@ pub const ROWS: &[Mistake] = &[
         says: &["VSHMEM_SPIN is \"no\"", "0", "1"],
         proposes: "vshmem --help",
     },
+    Mistake {
+        what: "a home node that is a range: a program would get memory of any node",
+        setup: |place| place.set("VSHMEM_NODE", "0-1"),
+        line: "run -- true",
+        code: 2,
+        says: &["VSHMEM_NODE is \"0-1\"", "as 0,1"],
+        proposes: "vshmem --help",
+    },
+    Mistake {
+        what: "a home node that is a name",
+        setup: |place| place.set("VSHMEM_NODE", "node0"),
+        line: "pool create job7 --size 1M",
+        code: 2,
+        says: &["VSHMEM_NODE is \"node0\""],
+        proposes: "vshmem --help",
+    },
 ];

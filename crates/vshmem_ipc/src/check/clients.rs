@@ -177,7 +177,7 @@ impl Checker<'_> {
             if waits {
                 client_table.waiting.push(thread);
                 let kind = self.get(field!(at, ThreadSlot, kind))?;
-                if kind == WaitKind::None as u32 || kind > WaitKind::Send as u32 {
+                if kind == WaitKind::None as u32 || kind > WaitKind::Notify as u32 {
                     self.wrong(format!("thread slot {thread} waits for {kind}, which is nothing"));
                 }
             }

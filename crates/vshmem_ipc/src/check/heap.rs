@@ -32,7 +32,7 @@ pub(super) struct Use {
 
 impl Checker<'_> {
     /// Notes a reference; false when there is one already.
-    fn refer(&mut self, uses: &mut Uses, unit: u32, what: String, bytes: u64) -> bool {
+    pub(super) fn refer(&mut self, uses: &mut Uses, unit: u32, what: String, bytes: u64) -> bool {
         self.note_use(uses, unit, Use { what, bytes, in_ring: false })
     }
 

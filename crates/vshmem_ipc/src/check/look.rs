@@ -11,7 +11,7 @@ use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// A crash can leave this behind; the next client or `--repair` repairs it.
     Unfinished,
@@ -20,7 +20,7 @@ pub enum Severity {
 }
 
 /// One thing that does not agree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Finding {
     /// How bad.
     pub severity: Severity,
@@ -30,6 +30,11 @@ pub struct Finding {
 
 /// Findings after which the check stops.
 const ENOUGH: usize = 1000;
+
+/// Whether there was more than was written down.
+pub(crate) fn is_cut(findings: &[Finding]) -> bool {
+    findings.len() > ENOUGH
+}
 
 /// One check of a pool.
 pub(crate) struct Checker<'a> {
@@ -82,6 +87,10 @@ impl Checker<'_> {
                     locks.push((field!(slot, ObjectHeader, lock), name));
                 }
             }
+        }
+        for index in 0..self.layout.futexes.count as u32 {
+            let name = format!("wait queue by address {index}");
+            locks.extend(self.layout.futexes.at(index).map(|at| (at, name)));
         }
         for (at, name) in locks {
             let Some(holder) = holder_of(self.pool.map(), at)? else {

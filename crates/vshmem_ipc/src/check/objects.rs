@@ -4,15 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    AttachSlot, CELL_BYTES, ClientId, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
+    ATTACHED_QUEUE, AttachCount, AttachSlot, CELL_BYTES, ClientId, ClientSlot, MsgSlot,
+    ObjectHeader, ObjectKey, ObjectName, ObjectState, ShmSlot,
 };
 
 use crate::check::client_table::{ClientTable, Owner};
 use crate::check::look::{Checker, name_of};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
+use crate::registry::attach_records::attach_at;
 use crate::registry::table::{self, SlotState, per_kind};
-use crate::shm::record::attach_at;
 
 /// State of every object slot, kind by kind.
 pub(super) struct Objects {
@@ -32,6 +33,18 @@ impl Objects {
         self.slot_states[kind as usize]
             .get(index as usize)
             .is_some_and(|slot_state| slot_state.is(state))
+    }
+}
+
+impl Objects {
+    /// Whether there is what the word of an attach record says.
+    fn has_held(&self, held: u32) -> bool {
+        let Some(index) = (held & !ATTACHED_QUEUE).checked_sub(1) else { return false };
+        if held & ATTACHED_QUEUE != 0 {
+            return self.is(Kind::Queue, index, ObjectState::Live);
+        }
+        self.is(Kind::Segment, index, ObjectState::Live)
+            || self.is(Kind::Segment, index, ObjectState::Doomed)
     }
 }
 
@@ -164,14 +177,16 @@ impl Checker<'_> {
                     self.wrong(format!("the key of {name} {index} is listed twice"));
                     break;
                 }
-                let key = self.get(field!(slot, ObjectHeader, key))? as i32;
-                if key == 0 || table::bucket(layout, kind, key)? != bucket {
+                let key = ObjectKey::of_word(self.word(field!(slot, ObjectHeader, key))?);
+                if key == ObjectKey::NONE || table::bucket(layout, kind, key)? != bucket {
                     self.wrong(format!("the key of {name} {index} is in the wrong place"));
                 }
                 if objects.is(kind, index, ObjectState::Live) {
-                    if let Some(other) = live.insert(key, index) {
+                    // Names may have the same hash.
+                    if let Some(other) = live.insert(key, index).filter(|_| !key.is_name()) {
                         self.wrong(format!(
-                            "{name}s {index} and {other} have the same key {key:#x}"
+                            "{name}s {index} and {other} have the same key {:#x}",
+                            key.system_v()
                         ));
                     }
                 } else if !objects.is(kind, index, ObjectState::Dying) {
@@ -182,7 +197,7 @@ impl Checker<'_> {
         }
         for (index, slot_state) in objects.of(kind) {
             let slot = table::slot_at(layout, kind, index)?;
-            let key = self.get(field!(slot, ObjectHeader, key))?;
+            let key = self.word(field!(slot, ObjectHeader, key))?;
             if slot_state.is(ObjectState::Live) && key != 0 && !found.contains(&index) {
                 self.wrong(format!("{name} {index} has key {key:#x} and is not found by it"));
             }
@@ -202,7 +217,7 @@ impl Checker<'_> {
         let layout = self.layout;
         let records = layout.attaches.count as usize;
         let mut listed = vec![false; records];
-        let mut attached: HashMap<u32, u64> = HashMap::new();
+        let mut attached: HashMap<u32, AttachCount> = HashMap::new();
         for client in 0..layout.clients.count as u32 {
             let slot = client_at(layout, client)?;
             let mut next = self.get(field!(slot, ClientSlot, attaches))?;
@@ -223,15 +238,11 @@ impl Checker<'_> {
                 }
                 let at = attach_at(layout, record)?;
                 let segment = self.get(field!(at, AttachSlot, segment))?;
-                let count = self.get(field!(at, AttachSlot, count))?;
+                let count = self.word(field!(at, AttachSlot, count))?;
                 let owner = self.word(field!(at, AttachSlot, client))?;
-                let there = segment.checked_sub(1).is_some_and(|segment| {
-                    objects.is(Kind::Segment, segment, ObjectState::Live)
-                        || objects.is(Kind::Segment, segment, ObjectState::Doomed)
-                });
                 if client_table.id(client).map(ClientId::word) != Some(owner)
                     || count == 0
-                    || !there
+                    || !objects.has_held(segment)
                     || !segments.insert(segment)
                 {
                     self.wrong(format!(
@@ -239,7 +250,8 @@ impl Checker<'_> {
                          {segment}, counted from 1, for owner {owner}) is invalid"
                     ));
                 }
-                *attached.entry(segment.wrapping_sub(1)).or_default() += u64::from(count);
+                let counted = attached.entry(segment).or_default();
+                *counted = counted.plus(AttachCount::unpack(count));
                 next = self.get(field!(at, AttachSlot, next))?;
             }
         }
@@ -256,19 +268,39 @@ impl Checker<'_> {
     fn counts_of_attaches(
         &mut self,
         objects: &Objects,
-        attached: &HashMap<u32, u64>,
+        attached: &HashMap<u32, AttachCount>,
     ) -> Result<(), Fault> {
         for (index, slot_state) in objects.of(Kind::Segment) {
             let slot = table::slot_at(self.layout, Kind::Segment, index)?;
-            let counted = u64::from(self.get(field!(slot, ShmSlot, attached))?);
-            let found = attached.get(&index).copied().unwrap_or(0);
-            if counted != found {
-                self.wrong(format!(
-                    "segment {index} counts {counted} attaches, and clients have {found}"
-                ));
+            let counted = AttachCount::unpack(self.word(field!(slot, ShmSlot, attached))?);
+            let found = attached.get(&(index + 1)).copied().unwrap_or_default();
+            for (what, counted, found) in [
+                ("attaches", counted.attached, found.attached),
+                ("descriptors", counted.opened, found.opened),
+            ] {
+                if counted != found {
+                    self.wrong(format!(
+                        "segment {index} counts {counted} {what}, and clients have {found}"
+                    ));
+                }
             }
-            if slot_state.is(ObjectState::Doomed) && counted == 0 {
+            if slot_state.is(ObjectState::Doomed) && counted.is_none() {
                 self.wrong(format!("segment {index} is removed, not attached, and still exists"));
+            }
+        }
+        for (index, slot_state) in objects.of(Kind::Queue) {
+            let slot = table::slot_at(self.layout, Kind::Queue, index)?;
+            let name = self.word(field!(slot, MsgSlot, name))?;
+            if !slot_state.is(ObjectState::Live) || !ObjectName::is_posix(name) {
+                continue;
+            }
+            let counted = self.get(field!(slot, MsgSlot, opened))?;
+            let found = attached.get(&(ATTACHED_QUEUE | (index + 1))).copied().unwrap_or_default();
+            if counted != found.opened {
+                let found = found.opened;
+                self.wrong(format!(
+                    "queue {index} counts {counted} descriptors, and clients have {found}"
+                ));
             }
         }
         Ok(())

@@ -3,13 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ExtentSlot, ExtentState, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot};
+use vshmem_wire::{
+    ExtentSlot, ExtentState, ObjectName, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot,
+};
 
 use crate::check::look::Checker;
 use crate::check::objects::Objects;
 use crate::memory::{dirty, extents};
 use crate::pool::id::Kind;
-use crate::registry::table;
+use crate::registry::table::{self, SlotState};
 
 /// An extent as the walk from the first page to the last has found it.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +81,28 @@ impl Checker<'_> {
         Ok(extents)
     }
 
+    fn is_posix(&mut self, slot: u64, slot_state: SlotState) -> Result<bool, Fault> {
+        let word = self.word(field!(slot, ShmSlot, name))?;
+        Ok(ObjectName::is_posix(word) && !slot_state.is(ObjectState::Creating))
+    }
+
+    /// A System V segment has as many pages as its bytes take; a POSIX object may have more.
+    fn bytes_and_pages(
+        &mut self,
+        index: u32,
+        slot: u64,
+        slot_state: SlotState,
+        pages: u32,
+    ) -> Result<(), Fault> {
+        let size = u64::from(self.get(field!(slot, ShmSlot, size_high))?) << 32
+            | u64::from(self.get(field!(slot, ShmSlot, size_low))?);
+        let (needed, has) = (size.div_ceil(PAGE_BYTES), u64::from(pages));
+        if needed > has || needed < has && !self.is_posix(slot, slot_state)? {
+            self.wrong(format!("segment {index} has {size} bytes and {pages} pages"));
+        }
+        Ok(())
+    }
+
     pub(super) fn pages(&mut self, objects: &Objects) -> Result<(), Fault> {
         let extents = self.extents()?;
         self.bins(&extents)?;
@@ -90,6 +114,10 @@ impl Checker<'_> {
             let first = self.get(field!(slot, ShmSlot, first_page))?;
             let pages = self.get(field!(slot, ShmSlot, pages))?;
             let extent = self.get(field!(slot, ShmSlot, extent))?;
+            if pages == 0 && self.is_posix(slot, slot_state)? {
+                self.bytes_and_pages(index, slot, slot_state, 0)?;
+                continue;
+            }
             let there = extents.get(&extent).is_some_and(|found| {
                 found.is(ExtentState::Used) && found.first == first && found.pages == pages
             });
@@ -102,14 +130,10 @@ impl Checker<'_> {
             if let Some(other) = owners.insert(extent, index) {
                 self.wrong(format!("segments {index} and {other} lie in the same pages"));
             }
-            let size = u64::from(self.get(field!(slot, ShmSlot, size_high))?) << 32
-                | u64::from(self.get(field!(slot, ShmSlot, size_low))?);
             if slot_state.is(ObjectState::Creating) {
                 continue;
             }
-            if size.div_ceil(PAGE_BYTES) != u64::from(pages) {
-                self.wrong(format!("segment {index} has {size} bytes and {pages} pages"));
-            }
+            self.bytes_and_pages(index, slot, slot_state, pages)?;
             let marked = dirty::count(self.pool.map(), self.layout, first, pages)?;
             if marked != u64::from(pages) {
                 self.wrong(format!(

@@ -71,6 +71,7 @@ fn repair_locks(context: &Context) -> Result<(), Failure> {
             locks.extend(kind.area(layout).at(index).map(|at| field!(at, ObjectHeader, lock)));
         }
     }
+    locks.extend((0..layout.futexes.count as u32).filter_map(|index| layout.futexes.at(index)));
     locks.into_iter().try_for_each(|lock| mend(lock).map_err(Failure::from))
 }
 

@@ -12,8 +12,8 @@ use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};
 use crate::pool::clients::client_at;
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
+use crate::registry::attach_records::attach_at;
 use crate::sem::undo_records;
-use crate::shm::record::attach_at;
 
 /// What is in use and what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

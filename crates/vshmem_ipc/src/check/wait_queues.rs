@@ -12,6 +12,7 @@ use vshmem_wire::{
 use crate::check::client_table::ClientTable;
 use crate::check::look::{Checker, name_of};
 use crate::check::objects::Objects;
+use crate::futex::Bucket;
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::message::{Header, Search};
 use crate::msg::ring::header_of;
@@ -34,13 +35,8 @@ impl Checker<'_> {
         for (index, slot_state) in objects.of(Kind::Semaphore) {
             let slot = table::slot_at(layout, Kind::Semaphore, index)?;
             let wait_queue = set::wait_queue_of(slot);
-            let waiters = self.wait_queue(
-                Kind::Semaphore,
-                index,
-                WaitKind::Semaphore,
-                wait_queue,
-                &mut seen,
-            )?;
+            let place = (name_of(Kind::Semaphore), index);
+            let waiters = self.wait_queue(place, WaitKind::Semaphore, wait_queue, &mut seen)?;
             let counted = self.get(set::waiting_of(slot))?;
             if slot_state.is(ObjectState::Live) {
                 if counted as usize != waiters.len() {
@@ -56,17 +52,20 @@ impl Checker<'_> {
         }
         for (index, slot_state) in objects.of(Kind::Queue) {
             let slot = table::slot_at(layout, Kind::Queue, index)?;
-            for (kind, senders) in [(WaitKind::Receive, false), (WaitKind::Send, true)] {
-                let wait_queue = crate::msg::queue::wait_queue_of(slot, senders);
-                let waiters = self.wait_queue(Kind::Queue, index, kind, wait_queue, &mut seen)?;
+            for kind in [WaitKind::Receive, WaitKind::Send, WaitKind::Notify] {
+                let wait_queue = crate::msg::queue::wait_queue_of(slot, kind as u32);
+                let place = (name_of(Kind::Queue), index);
+                let waiters = self.wait_queue(place, kind, wait_queue, &mut seen)?;
                 if slot_state.is(ObjectState::Live) && !waiters.is_empty() {
-                    let kinds = if senders { BTreeSet::new() } else { self.kinds(slot)? };
+                    let of_receivers = kind == WaitKind::Receive;
+                    let kinds = if of_receivers { self.kinds(slot)? } else { BTreeSet::new() };
                     for thread in waiters {
-                        self.waiter_at_queue(index, slot, thread, senders, &kinds)?;
+                        self.waiter_at_queue(index, slot, thread, kind, &kinds)?;
                     }
                 }
             }
         }
+        self.queues_by_address(&mut seen)?;
         for thread in &client_table.waiting {
             if !seen.contains(thread) {
                 self.wrong(format!("thread slot {thread} waits and is in no wait queue"));
@@ -75,15 +74,39 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Those who sleep by address.
+    fn queues_by_address(&mut self, seen: &mut HashSet<u32>) -> Result<(), Fault> {
+        for index in 0..self.layout.futexes.count as u32 {
+            let bucket = Bucket::nth(self.layout, index)?;
+            let place = ("address", index);
+            let waiters = self.wait_queue(place, WaitKind::Address, bucket.wait_queue(), seen)?;
+            let counted = self.get(bucket.length())?;
+            if counted as usize != waiters.len() {
+                self.wrong(format!(
+                    "wait queue by address {index} has {} waiters and counts {counted}",
+                    waiters.len()
+                ));
+            }
+            for thread in waiters {
+                let at = thread_at(self.layout, thread)?;
+                let offset = self.plain(field!(at, ThreadSlot, argument))?;
+                if Bucket::of(self.layout, offset).map(|own| own.index) != Ok(index) {
+                    self.wrong(format!(
+                        "thread slot {thread} waits for offset {offset:#x} in wait queue by address {index}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn wait_queue(
         &mut self,
-        kind: Kind,
-        object: u32,
+        (name, object): (&str, u32),
         wanted: WaitKind,
         wait_queue: WaitQueue,
         seen: &mut HashSet<u32>,
     ) -> Result<Vec<u32>, Fault> {
-        let name = name_of(kind);
         let mut waiters = Vec::new();
         let (mut next, mut before) = (self.get(wait_queue.head)?, 0);
         while let Some(thread) = next.checked_sub(1) {
@@ -206,16 +229,22 @@ impl Checker<'_> {
         index: u32,
         slot: u64,
         thread: u32,
-        sends: bool,
+        wait_kind: WaitKind,
         kinds: &BTreeSet<i64>,
     ) -> Result<(), Fault> {
         let at = thread_at(self.layout, thread)?;
-        let could = if sends {
+        let could = if wait_kind == WaitKind::Notify {
+            // Whether it is told depends on what was there when the first message came.
+            false
+        } else if wait_kind == WaitKind::Send {
             let size = self.plain(field!(at, ThreadSlot, size))?;
             let limit = u64::from(self.get(field!(slot, MsgSlot, limit))?);
             let bytes = u64::from(self.get(field!(slot, MsgSlot, bytes))?);
             let count = u64::from(self.get(field!(slot, MsgSlot, count))?);
-            bytes.saturating_add(size) <= limit && count < limit
+            match u64::from(self.get(field!(slot, MsgSlot, most_messages))?) {
+                0 => bytes.saturating_add(size) <= limit && count < limit,
+                most => count < most,
+            }
         } else {
             let mode = self.plain(field!(at, ThreadSlot, count))?;
             let kind = self.plain(field!(at, ThreadSlot, argument))?;

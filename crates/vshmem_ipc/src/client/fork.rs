@@ -1,17 +1,23 @@
 //! Fork: the parent keeps a slot with its attaches, and the child takes it over.
 
+use std::collections::BTreeMap;
+
 use rustix::io::Errno;
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, LockContext, field, load_cell, load_value, load_word, with_lock};
-use vshmem_wire::{AttachSlot, Cell, ClientId, ClientSlot, ClientState};
+use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachCount, AttachSlot, Cell, ClientId, ClientSlot, ClientState, Layout,
+};
 
 use crate::client::join::{self, JoinError};
 use crate::context::Context;
 use crate::error::{Failure, flatten};
+use crate::msg::posix::descriptors;
 use crate::pool::clients::{Process, is_in, slot_of, take_client, write_client};
 use crate::pool::domains::DomainIdentity;
 use crate::recovery::reap;
-use crate::shm::attach;
+use crate::registry::attach_records::{attach_at, count_at};
+use crate::shm::record::attach;
 
 /// Keeps a client slot, with all attaches of this process, for a child.
 pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
@@ -21,7 +27,7 @@ pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
     const TRIES: u32 = 100;
     for _ in 0..TRIES {
         let client = reserve_slot(context, &lock_context)?;
-        match copy_attaches(context, &lock_context, context.me(), client) {
+        match copy_attaches(context, &lock_context, client) {
             Ok(Copied::All) => return Ok(ChildSlot(client)),
             Ok(Copied::Changed) => reap::reap_client(context, &lock_context, client)?,
             Ok(Copied::NoRoom) | Err(_) => {
@@ -130,39 +136,103 @@ pub(crate) fn renounce(context: &Context) {
     context.slot_cache.bind_to(context.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
 }
 
-/// Copies the attaches of `from`, which is this process, to `to`. Other threads may attach and
-/// detach meanwhile, so the list has to come out the same twice.
+/// Copies the attaches of this process to `to`, which nobody else changes. Other threads may attach
+/// and detach meanwhile: `to` has just what this process has when the last step is done.
 fn copy_attaches(
     context: &Context,
     lock_context: &LockContext<'_>,
-    from: ClientId,
     to: ClientId,
 ) -> Result<Copied, Fault> {
-    let layout = context.pool.layout();
-    let head_at = field!(slot_of(layout, from)?, ClientSlot, attaches);
-    let head = load_cell(lock_context.map, head_at)?;
-    let mut next = head.value();
-    // A client has one record of a segment at most.
-    for _ in 0..=layout.attaches.count.min(layout.shm.count) {
-        let Some(record) = next.checked_sub(1) else {
-            let same = load_cell(lock_context.map, head_at)? == head;
-            return Ok(if same { Copied::All } else { Copied::Changed });
-        };
-        let at = crate::shm::record::attach_at(layout, record)?;
-        let mine = |lock_context: &LockContext<'_>| -> Result<bool, Fault> {
-            Ok(load_word(lock_context.map, field!(at, AttachSlot, client))? == from.word())
-        };
-        let segment = load_value(lock_context.map, field!(at, AttachSlot, segment))?;
-        let count = load_value(lock_context.map, field!(at, AttachSlot, count))?;
-        next = load_value(lock_context.map, field!(at, AttachSlot, next))?;
-        if segment == 0 || !mine(lock_context)? {
-            return Ok(Copied::Changed);
+    let layout = context.pool().layout();
+    let mut copied = BTreeMap::new();
+    // A client has one record of a segment, and of a queue, at most. A step copies one at least,
+    // unless it is the last.
+    for _ in 0..=layout.attaches.count.min(layout.shm.count + layout.msg.count) {
+        let lock = context.pool().registry_lock();
+        let step = with_lock(*lock_context, lock, "fork-copy", |txn| {
+            copy_some(txn, layout, context.me(), to, &copied)
+        })?;
+        for (held, count) in step.added.into_iter().take(step.adds) {
+            copied.insert(held, count);
         }
-        if !attach::add_attaches(context, lock_context, to, segment - 1, count)? {
-            return Ok(if mine(lock_context)? { Copied::NoRoom } else { Copied::Changed });
+        if let Some(done) = step.done {
+            return Ok(done);
         }
     }
+    // Others have attached as fast as this thread has copied.
+    Ok(Copied::Changed)
+}
+
+/// Records that one step copies: as many as the usual intent record has room for.
+const RECORDS_AT_ONCE: usize = 8;
+
+/// Words that copying one record writes at most, with the two that all of them write.
+const WORDS_OF_RECORD: usize = 7;
+
+/// Stages some of what `from` has and `to`, which has what `copied` says, has not. Both the lists and
+/// the objects are looked at under the lock: what `from` has a record of is there.
+fn copy_some(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    from: ClientId,
+    to: ClientId,
+    copied: &BTreeMap<u32, AttachCount>,
+) -> Result<Step, Fault> {
+    let mut step = Step::default();
+    let mut same = 0;
+    let mut next = txn.get(field!(slot_of(layout, from)?, ClientSlot, attaches))?;
+    for _ in 0..=layout.attaches.count {
+        let Some(record) = next.checked_sub(1) else {
+            // Otherwise `to` has something that `from` has no more.
+            let is_all = same == copied.len();
+            return Ok(step.ending(if is_all { Copied::All } else { Copied::Changed }));
+        };
+        let at = attach_at(layout, record)?;
+        let held = txn.get(field!(at, AttachSlot, segment))?;
+        if held == 0 || txn.get_word(field!(at, AttachSlot, client))? != from.word() {
+            return Ok(step.ending(Copied::Changed));
+        }
+        let count = count_at(txn, field!(at, AttachSlot, count))?;
+        next = txn.get(field!(at, AttachSlot, next))?;
+        if let Some(before) = copied.get(&held) {
+            if *before != count {
+                return Ok(step.ending(Copied::Changed));
+            }
+            same += 1;
+            continue;
+        }
+        if step.adds == RECORDS_AT_ONCE || txn.room() < WORDS_OF_RECORD {
+            return Ok(step);
+        }
+        let added = if held & ATTACHED_QUEUE != 0 {
+            descriptors::count_held(txn, layout, to, held, count.opened)?
+        } else {
+            attach(txn, layout, to, held - 1, count)?
+        };
+        if !added {
+            return Ok(step.ending(Copied::NoRoom));
+        }
+        step.added[step.adds] = (held, count);
+        step.adds += 1;
+    }
     Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+}
+
+/// A step of copying attaches.
+#[derive(Default)]
+struct Step {
+    /// What it has copied, by what the records say.
+    added: [(u32, AttachCount); RECORDS_AT_ONCE],
+    /// How many of them there are.
+    adds: usize,
+    /// How all has ended, if it has.
+    done: Option<Copied>,
+}
+
+impl Step {
+    fn ending(self, done: Copied) -> Self {
+        Self { done: Some(done), ..self }
+    }
 }
 
 /// A client slot kept for a child that is about to be forked.
@@ -174,8 +244,8 @@ pub struct ChildSlot(pub(crate) ClientId);
 enum Copied {
     /// All of them are there twice now.
     All,
-    /// There are not enough records, or a segment has gone.
+    /// There are not enough records.
     NoRoom,
-    /// The list changed on the way.
+    /// This process has let go of something that was copied, or has more or less of it.
     Changed,
 }

@@ -14,6 +14,10 @@ pub(crate) fn must_start_agent(
     context: &Context,
     exists: fn(u32) -> bool,
 ) -> Result<bool, Failure> {
+    // An agent of an evicted domain could not join.
+    if !is_active_member(context)? {
+        return Ok(false);
+    }
     let look = || -> Result<bool, Fault> {
         let map = context.pool.map();
         let at =
@@ -71,12 +75,14 @@ pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failu
 /// Whether this domain is still an active member: it may have been evicted while it
 /// was paused.
 pub(crate) fn is_active_member(context: &Context) -> Result<bool, Failure> {
-    let look = || -> Result<bool, Fault> {
-        let slot = domains::slot_at(context.pool.layout(), context.domain())?;
-        let map = context.pool.map();
-        let state = load_value(map, field!(slot, DomainSlot, state))?;
-        let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
-        Ok(state == DomainState::Alive as u32 && epoch == context.epoch())
-    };
-    look().map_err(Failure::from)
+    is_in_active_domain(context).map_err(Failure::from)
+}
+
+/// As [`is_active_member`], for a waiter.
+pub(crate) fn is_in_active_domain(context: &Context) -> Result<bool, Fault> {
+    let slot = domains::slot_at(context.pool.layout(), context.domain())?;
+    let map = context.pool.map();
+    let state = load_value(map, field!(slot, DomainSlot, state))?;
+    let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
+    Ok(state == DomainState::Alive as u32 && epoch == context.epoch())
 }

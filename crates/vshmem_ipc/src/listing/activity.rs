@@ -8,6 +8,7 @@ use vshmem_wire::{
 };
 
 use crate::error::Failure;
+use crate::listing::address::address_of;
 use crate::listing::object_rows::objects;
 use crate::listing::rows::{Awaited, ObjectActivity, ObjectRow, ThreadActivity, ThreadWait};
 use crate::msg::count::sent;
@@ -89,11 +90,14 @@ fn thread_wait(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
     }
     let kind = load_value(map, field!(at, ThreadSlot, kind))?;
     let index = load_value(map, field!(at, ThreadSlot, object))?;
+    if kind == WaitKind::Address as u32 {
+        return wait_by_address(pool, at);
+    }
     let (object, awaited) = if kind == WaitKind::Semaphore as u32 {
         let blocked = load_value(map, field!(at, ThreadSlot, blocked))?;
         let number = blocked & !(1 << 31);
         (Kind::Semaphore, Awaited::Semaphore { number, zero: blocked >> 31 == 1 })
-    } else if kind == WaitKind::Receive as u32 {
+    } else if kind == WaitKind::Receive as u32 || kind == WaitKind::Notify as u32 {
         (Kind::Queue, Awaited::Message)
     } else {
         (Kind::Queue, Awaited::Room)
@@ -103,6 +107,15 @@ fn thread_wait(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
     let place = Place { index, sequence: table::slot_state(map, slot)?.sequence };
     let last = last_active(pool, place, slot, awaited)?;
     Ok(Some(ThreadWait { kind: object, id: place.id(), awaited, last }))
+}
+
+fn wait_by_address(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
+    let Some(address) = address_of(pool, at)? else { return Ok(None) };
+    let slot = table::slot_at(pool.layout(), Kind::Segment, address.segment)?;
+    let sequence = table::slot_state(pool.map(), slot)?.sequence;
+    let id = Place { index: address.segment, sequence }.id();
+    let awaited = Awaited::Address { offset: address.offset };
+    Ok(Some(ThreadWait { kind: Kind::Segment, id, awaited, last: None }))
 }
 
 /// Who can be expected to end a wait: the process that did the opposite there last.
@@ -123,6 +136,7 @@ fn last_active(
         }
         Awaited::Message => ProcessRef::unpack(load_value(map, field!(slot, MsgSlot, sender))?),
         Awaited::Room => ProcessRef::unpack(load_value(map, field!(slot, MsgSlot, receiver))?),
+        Awaited::Address { .. } => return Ok(None),
     };
     Ok((process_ref.pid != 0).then_some(process_ref))
 }

@@ -1,15 +1,19 @@
 //! The clients of a pool, what they have attached and where they wait.
 
 use vshmem_sync::{Fault, field, load_value, load_word};
-use vshmem_wire::{AttachSlot, ClientId, ClientSlot, ClientState, Registry, ThreadSlot, WaitState};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachSlot, ClientId, ClientSlot, ClientState, Registry, ThreadSlot, WaitKind,
+    WaitState,
+};
 
 use crate::error::Failure;
-use crate::listing::rows::{ClientRow, LocalClient, WaiterRow};
+use crate::listing::address;
+use crate::listing::rows::{ClientRow, Entry, LocalClient, WaiterRow};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
-use crate::shm::record::attach_at;
+use crate::registry::attach_records::attach_at;
 
 pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
@@ -47,8 +51,8 @@ pub(crate) fn attaches_of(pool: &Pool, client: u64) -> Result<u32, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let mut next = load_value(map, field!(client, ClientSlot, attaches))?;
     let mut total = 0u32;
-    // A client has one record of a segment at most.
-    for _ in 0..layout.attaches.count.min(layout.shm.count) {
+    // A client has one record of a segment, and of a queue, at most.
+    for _ in 0..layout.attaches.count.min(layout.shm.count + layout.msg.count) {
         let Some(record) = next.checked_sub(1) else {
             break;
         };
@@ -91,11 +95,16 @@ pub(crate) fn waiters(pool: &Pool) -> Result<Vec<WaiterRow>, Fault> {
         if wait != WaitState::Waiting as u32 {
             continue;
         }
-        let kind = match load_value(map, field!(at, ThreadSlot, kind))? {
-            1 => Kind::Semaphore,
-            _ => Kind::Queue,
+        let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+        let index = load_value(map, field!(at, ThreadSlot, object))?;
+        let (kind, object) = if kind == WaitKind::Semaphore as u32 {
+            (Kind::Semaphore, index)
+        } else if kind == WaitKind::Address as u32 {
+            let address = address::address_of(pool, at)?;
+            (Kind::Segment, address.map_or(u32::MAX, |address| address.segment))
+        } else {
+            (Kind::Queue, index)
         };
-        let object = load_value(map, field!(at, ThreadSlot, object))?;
         rows.push(WaiterRow { client, kind, object });
     }
     Ok(rows)
@@ -103,21 +112,38 @@ pub(crate) fn waiters(pool: &Pool) -> Result<Vec<WaiterRow>, Fault> {
 
 /// Clients that have a segment attached, with how often.
 pub(crate) fn attached_to(pool: &Pool, segment: u32) -> Result<Vec<(u32, u32)>, Failure> {
+    holders_of(pool, segment + 1).map_err(Failure::from)
+}
+
+/// Clients with an attach record whose word says `held`, with how often.
+fn holders_of(pool: &Pool, held: u32) -> Result<Vec<(u32, u32)>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
-    let look = || -> Result<Vec<(u32, u32)>, Fault> {
-        let mut rows = Vec::new();
-        for record in 0..layout.attaches.count as u32 {
-            let at = attach_at(layout, record)?;
-            if load_value(map, field!(at, AttachSlot, segment))? == segment + 1 {
-                let client = load_word(map, field!(at, AttachSlot, client))?;
-                let client = ClientId::of(client).and_then(ClientId::slot);
-                let count = load_value(map, field!(at, AttachSlot, count))?;
-                rows.push((client.unwrap_or(u32::MAX), count));
-            }
+    let mut rows = Vec::new();
+    for record in 0..layout.attaches.count as u32 {
+        let at = attach_at(layout, record)?;
+        if load_value(map, field!(at, AttachSlot, segment))? == held {
+            let client = load_word(map, field!(at, AttachSlot, client))?;
+            let client = ClientId::of(client).and_then(ClientId::slot);
+            let count = load_value(map, field!(at, AttachSlot, count))?;
+            rows.push((client.unwrap_or(u32::MAX), count));
         }
-        Ok(rows)
-    };
-    look().map_err(Failure::from)
+    }
+    Ok(rows)
+}
+
+impl Entry {
+    /// Slots of the clients that have the object attached or open; of a semaphore set none.
+    ///
+    /// # Errors
+    /// When the pool is corrupt.
+    pub fn holders(&self, pool: &Pool) -> Result<Vec<u32>, Fault> {
+        let held = match self.kind {
+            Kind::Segment => self.index + 1,
+            Kind::Queue => ATTACHED_QUEUE | (self.index + 1),
+            Kind::Semaphore => return Ok(Vec::new()),
+        };
+        Ok(holders_of(pool, held)?.into_iter().map(|(client, _)| client).collect())
+    }
 }
 
 /// The clients of one domain, without what is costly to find out.

@@ -2,6 +2,7 @@
 //! without a lock.
 
 pub(crate) mod activity;
+mod address;
 pub(crate) mod client_rows;
 pub(crate) mod domain_rows;
 pub(crate) mod object_rows;

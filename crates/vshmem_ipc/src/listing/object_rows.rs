@@ -2,14 +2,15 @@
 
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
 use vshmem_wire::{
-    ClientId, MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, ProcessRef, Registry, SemSlot,
-    ShmSlot, ThreadSlot,
+    AttachCount, ClientId, MsgSlot, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, ProcessRef,
+    Registry, SemSlot, ShmSlot, ThreadSlot,
 };
 
 use crate::error::{Failure, flatten};
-use crate::listing::rows::{Entry, LockRow, ObjectRow, Particulars, Usage};
+use crate::listing::rows::{Entry, FoundBy, LockRow, ObjectRow, Particulars, Usage};
 use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
+use crate::registry::name;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, per_kind};
 use crate::sem::set::{self, Set};
@@ -34,10 +35,13 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
             let low = get(field!(slot, ShmSlot, size_low))?;
             let high = get(field!(slot, ShmSlot, size_high))?;
             let first = get(field!(slot, ShmSlot, first_page))?;
+            let used = load_word(map, field!(slot, ShmSlot, attached))?;
+            let used = AttachCount::unpack(used);
             Particulars::Segment {
                 offset: layout.data.offset + u64::from(first) * PAGE_BYTES,
                 bytes: u64::from(high) << 32 | u64::from(low),
-                attached: get(field!(slot, ShmSlot, attached))?,
+                attached: used.attached,
+                opened: used.opened,
                 doomed: slot_state.is(ObjectState::Doomed),
                 creator: process_ref(field!(slot, ShmSlot, creator))?,
                 last: process_ref(field!(slot, ShmSlot, last))?,
@@ -54,6 +58,9 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
                 bytes,
                 count,
                 limit: get(field!(slot, MsgSlot, limit))?,
+                most_messages: get(field!(slot, MsgSlot, most_messages))?,
+                most_bytes: get(field!(slot, MsgSlot, most_bytes))?,
+                opened: get(field!(slot, MsgSlot, opened))?,
                 sender: process_ref(field!(slot, MsgSlot, sender))?,
                 receiver: process_ref(field!(slot, MsgSlot, receiver))?,
             }
@@ -63,10 +70,23 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
         kind: row.kind,
         index: row.index,
         id: place.id(),
+        found_by: found_by(pool, row.kind, slot)?,
         permission: Permission::read(map, slot)?,
         changed: get(field!(slot, ObjectHeader, changed))?,
         particulars,
     })
+}
+
+fn found_by(pool: &Pool, kind: Kind, slot: u64) -> Result<FoundBy, Fault> {
+    if kind == Kind::Semaphore {
+        return Ok(FoundBy::Key);
+    }
+    let word = load_word(pool.map(), name::cell_at(kind, slot)?)?;
+    if !ObjectName::is_posix(word) {
+        return Ok(FoundBy::Key);
+    }
+    let name = name::read(pool.map(), pool.layout(), word)?;
+    Ok(name.map_or(FoundBy::Nothing, |name| FoundBy::Name(name.to_vec())))
 }
 
 /// How much of the pool is used.

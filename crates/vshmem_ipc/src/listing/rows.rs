@@ -97,15 +97,28 @@ pub struct LocalClient {
     pub state: ClientState,
 }
 
+/// How programs find an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundBy {
+    /// A System V object: by its key, if it has one.
+    Key,
+    /// A POSIX object: by its name, here without the slash in front. Any bytes that its maker chose.
+    Name(Vec<u8>),
+    /// A POSIX object that has been unlinked: not at all.
+    Nothing,
+}
+
 /// An object with all that its tables say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Kind.
     pub kind: Kind,
     /// Slot.
     pub index: u32,
-    /// System V id.
+    /// System V id; POSIX objects have such a number, too.
     pub id: i32,
+    /// What programs find it by.
+    pub found_by: FoundBy,
     /// Owner, creator, mode.
     pub permission: Permission,
     /// Seconds since 1970 of creation or last IPC_SET.
@@ -125,6 +138,8 @@ pub enum Particulars {
         bytes: u64,
         /// Attaches of all clients.
         attached: u32,
+        /// Descriptors of all clients; a POSIX object has some.
+        opened: u32,
         /// Removed, and still attached.
         doomed: bool,
         /// Who made it.
@@ -149,6 +164,12 @@ pub enum Particulars {
         count: u32,
         /// Bytes allowed.
         limit: u32,
+        /// Of a POSIX queue: messages at most (mq_maxmsg).
+        most_messages: u32,
+        /// Of a POSIX queue: bytes of a message at most (mq_msgsize).
+        most_bytes: u32,
+        /// Of a POSIX queue: descriptors of all clients.
+        opened: u32,
         /// Last sender.
         sender: ProcessRef,
         /// Last receiver.
@@ -190,9 +211,9 @@ pub struct ObjectRow {
 pub struct WaiterRow {
     /// Its client's slot.
     pub client: u32,
-    /// Kind of the object it waits at.
+    /// Kind of the object it waits at; of a thread that waits by address, a segment.
     pub kind: Kind,
-    /// Slot of that object.
+    /// Slot of that object; the largest number when the segment has gone.
     pub object: u32,
 }
 
@@ -276,4 +297,9 @@ pub enum Awaited {
     Message,
     /// Room for a message.
     Room,
+    /// A change at an address: of a process-shared lock or semaphore of POSIX.
+    Address {
+        /// Where in the segment.
+        offset: u64,
+    },
 }

@@ -10,6 +10,24 @@ pub trait Backing {
     /// ENOSPC or ENOMEM when they cannot be backed.
     fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno>;
 
+    /// Writes zeros over so many bytes, from any offset on.
+    ///
+    /// # Errors
+    /// ENOSPC where that cannot be done; whatever mapping them gives.
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        let _ = (offset, bytes);
+        Err(Errno::NOSPC)
+    }
+
+    /// Copies whole pages to others.
+    ///
+    /// # Errors
+    /// As [`Backing::zero`].
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
+        let _ = (from, to, bytes);
+        Err(Errno::NOSPC)
+    }
+
     /// Where in the pool so many bytes are cheapest for this process: it has them mapped.
     fn at_hand(&self, bytes: u64) -> Option<u64> {
         let _ = bytes;

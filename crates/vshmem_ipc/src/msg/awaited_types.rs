@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_is_named_and_small_types_are_told_apart() {
+    fn waiters_types_are_named_and_small_types_are_told_apart() {
         assert!(!AwaitedTypes::NONE.has(1) && !AwaitedTypes::NONE.has(4711));
         let three = AwaitedTypes::NONE.with(Search::Equal(3)).with(Search::Equal(4711));
         assert!(three.has(3) && three.has(4711) && !three.has(1) && !three.has(4712));

@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Fault, field};
-use vshmem_wire::{ObjectHeader, ObjectState};
+use vshmem_sync::{Fault, Txn, field};
+use vshmem_wire::{ObjectHeader, ObjectName, ObjectState};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
@@ -38,8 +38,8 @@ pub(crate) fn msgget(
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
         let made = change::run(context, &lock_context, pool.registry_lock(), "msgget", |txn| {
-            let exists =
-                key != 0 && table::find_key(layout, Kind::Queue, key, |at| txn.get(at))?.is_some();
+            let exists = key != 0
+                && table::find_key(layout, Kind::Queue, key, |at| txn.get_word(at))?.is_some();
             if exists {
                 return Ok(Ok(None));
             }
@@ -48,23 +48,16 @@ pub(crate) fn msgget(
             };
             let slot = table::slot_at(layout, Kind::Queue, place.index)?;
             let queue = Queue { index: place.index, sequence: place.sequence, slot };
-            table::describe(txn, slot, &permission, seconds_now())?;
-            txn.update(at!(queue, limit), pool.geometry().msgmnb)?;
-            for cell in [
-                at!(queue, bytes),
-                at!(queue, head),
-                at!(queue, tail),
-                at!(queue, sender),
-                at!(queue, receiver),
-                at!(queue, sent),
-                at!(queue, received),
-            ] {
-                txn.update(cell, 0)?;
-            }
-            new_ring(txn, &queue, pool.geometry().msgmnb)?;
-            begin_count(txn, &queue)?;
+            let limit = pool.geometry().msgmnb;
+            describe(
+                txn,
+                &queue,
+                &permission,
+                NewQueue { limit, most_messages: 0, most_bytes: 0 },
+            )?;
+            txn.update_word(at!(queue, name), ObjectName::SystemV.pack())?;
             if key != 0 {
-                table::enter_key(txn, layout, Kind::Queue, place.index, key)?;
+                table::enter_key(txn, layout, Kind::Queue, place.index)?;
             }
             txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
             Ok(Ok(Some(place)))
@@ -75,4 +68,42 @@ pub(crate) fn msgget(
     }
     let keys = layout.keys[Kind::Queue as usize];
     Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
+}
+
+/// What a new queue is made with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewQueue {
+    /// Bytes allowed.
+    pub limit: u32,
+    /// Messages at most; 0 makes a System V queue, which has no such limit.
+    pub most_messages: u32,
+    /// Bytes of a message at most; means nothing to System V's.
+    pub most_bytes: u32,
+}
+
+/// Stages everything of a new queue but its key or name, and its state.
+pub(crate) fn describe(
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    permission: &Permission,
+    new: NewQueue,
+) -> Result<(), Fault> {
+    table::describe(txn, queue.slot, permission, seconds_now())?;
+    for (cell, value) in [
+        (at!(queue, limit), new.limit),
+        (at!(queue, most_messages), new.most_messages),
+        (at!(queue, most_bytes), new.most_bytes),
+        (at!(queue, bytes), 0),
+        (at!(queue, head), 0),
+        (at!(queue, tail), 0),
+        (at!(queue, sender), 0),
+        (at!(queue, receiver), 0),
+        (at!(queue, sent), 0),
+        (at!(queue, received), 0),
+        (at!(queue, opened), 0),
+    ] {
+        txn.update(cell, value)?;
+    }
+    new_ring(txn, queue, new.limit, new.most_messages)?;
+    begin_count(txn, queue)
 }

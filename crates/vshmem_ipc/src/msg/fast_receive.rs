@@ -72,7 +72,7 @@ const MEDIUM: usize = 1112;
 
 /// Receives a message through the ring. `None`: it has to go under the lock. `seen` is set when
 /// the call has begun to wait.
-#[inline]
+#[inline(always)]
 pub(crate) fn receive_from_ring(
     context: &Context,
     queue: &Queue,
@@ -100,7 +100,7 @@ pub(crate) fn receive_from_ring(
 
 /// Takes the first message that the receiver accepts: the oldest, if that is the one behind the
 /// message that this process took last; else it looks at all.
-#[inline]
+#[inline(always)]
 fn look_and_take(
     context: &Context,
     queue: &Queue,

@@ -41,7 +41,7 @@ pub(crate) enum InRing {
 
 /// Sends a message through the ring. `refused`: no thread in the wait queue accepts it as long as
 /// this is the cell of the mode. `signals_seen` is set when the call has begun to wait.
-#[inline]
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 pub(crate) fn send_in_ring(
     context: &Context,
@@ -71,7 +71,7 @@ pub(crate) fn send_in_ring(
     sent
 }
 
-#[inline]
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 fn try_to_send(
     context: &Context,

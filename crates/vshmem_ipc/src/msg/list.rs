@@ -99,12 +99,86 @@ pub(crate) fn pass_from_list(
     txn.set_word(owner, to)
 }
 
-/// Whether a message of `size` bytes fits (`msg_fits_inqueue` of `ipc/msg.c`).
+/// Whether a message of `size` bytes fits: into a System V queue by its bytes
+/// (`msg_fits_inqueue` of `ipc/msg.c`), into a POSIX queue by the number of messages
+/// (`do_mq_timedsend` of `ipc/mqueue.c`).
 pub(crate) fn fits(txn: &mut Txn<'_>, queue: &Queue, size: u64) -> Result<bool, Fault> {
-    let limit = u64::from(txn.get(at!(queue, limit))?);
+    let count = txn.get(at!(queue, count))?;
+    let most = txn.get(at!(queue, most_messages))?;
+    if most != 0 {
+        return Ok(count < most);
+    }
+    let limit = txn.get(at!(queue, limit))?;
     let bytes = u64::from(txn.get(at!(queue, bytes))?);
-    let count = u64::from(txn.get(at!(queue, count))?);
-    Ok(bytes.saturating_add(size) <= limit && count < limit)
+    Ok(bytes.saturating_add(size) <= limit.into() && count < limit)
+}
+
+/// Which end of those of its own priority a message comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Oldest,
+    Newest,
+}
+
+/// Stages that a message is in the list. A System V queue is in the order of arrival; a POSIX queue
+/// in that of priorities, highest first: so in both the first is what a receiver of any takes.
+pub(crate) fn insert(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    chunk: Chunk,
+    header: Header,
+    end: End,
+) -> Result<(), Fault> {
+    let before = match txn.get(at!(queue, most_messages))? {
+        0 if end == End::Oldest => None,
+        0 => last(txn, queue)?,
+        _ => last_before(txn, layout, queue, header.mtype, end)?,
+    };
+    let link = match before {
+        Some(before) => before.next(layout)?,
+        None => at!(queue, head),
+    };
+    let after = txn.get(link)?;
+    txn.update(chunk.next(layout)?, after)?;
+    txn.set(link, chunk.0 + 1)?;
+    if after == 0 {
+        txn.update(at!(queue, tail), chunk.0 + 1)?;
+    }
+    let bytes = txn.get(at!(queue, bytes))?;
+    txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
+    lengthen(txn, queue, 1)
+}
+
+/// The message of a POSIX queue behind which one of this type comes; none where it is the first.
+/// Usually that is the last of the list, as all have the same priority.
+fn last_before(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    mtype: i64,
+    end: End,
+) -> Result<Option<Chunk>, Fault> {
+    let map = txn.lock_context().map;
+    let goes_first = |chunk: Chunk| -> Result<bool, Fault> {
+        let other = Header::read(map, layout, chunk)?.mtype;
+        Ok(other > mtype || other == mtype && end == End::Newest)
+    };
+    let Some(last) = last(txn, queue)? else { return Ok(None) };
+    if goes_first(last)? {
+        return Ok(Some(last));
+    }
+    let mut before = None;
+    let mut next = txn.get(at!(queue, head))?;
+    for _ in 0..=layout.unit_meta.count {
+        let Some(chunk) = next.checked_sub(1).map(Chunk) else { return Ok(before) };
+        if !goes_first(chunk)? {
+            return Ok(before);
+        }
+        before = Some(chunk);
+        next = txn.get(chunk.next(layout)?)?;
+    }
+    Err(Fault::corrupt(queue.slot, "a queue without an end"))
 }
 
 /// Sends waiters of a wait queue to try again. True when the record is full and there are more.

@@ -1,11 +1,12 @@
 //! A queue that has been looked up, and what the calls tell of it.
 
 use rustix::io::Errno;
-use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ObjectHeader, ObjectState};
+use vshmem_mem::Instant;
+use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_wire::{ObjectHeader, ObjectState, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::{Failure, Verdict, flatten};
 use crate::pool::id::Place;
 use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
@@ -46,6 +47,28 @@ impl Receive {
             cut: flags & MSG_NOERROR != 0,
             except: flags & MSG_EXCEPT != 0,
             copy: flags & MSG_COPY != 0,
+        }
+    }
+}
+
+/// How long a call may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    Never,
+    /// Until this moment.
+    Until(Instant),
+    /// Until it is done.
+    Forever,
+}
+
+impl Wait {
+    /// The moment at which the wait ends, if there is one.
+    #[inline]
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Until(deadline) => Some(deadline),
+            Self::Never | Self::Forever => None,
         }
     }
 }
@@ -146,6 +169,16 @@ impl Queue {
         }
     }
 
+    /// The thread that mq_notify has registered.
+    pub(crate) fn notified(&self) -> WaitQueue {
+        WaitQueue {
+            head: at!(self, notify_head),
+            tail: at!(self, notify_tail),
+            lock: self.lock(),
+            length: None,
+        }
+    }
+
     pub(crate) fn state_word(&self, state: ObjectState) -> u32 {
         SlotState { state: state as u32, sequence: self.sequence }.pack()
     }
@@ -156,8 +189,21 @@ impl Queue {
     }
 }
 
+/// The System V queue of an id.
 #[inline]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
+    let place = Place::of(id).ok_or(Errno::INVAL)?;
+    let find = || -> Verdict<Queue> {
+        let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(Err(Errno::INVAL)) };
+        let is_posix = load_value(context.pool().map(), at!(queue, most_messages))? != 0;
+        Ok(if is_posix { Err(Errno::INVAL) } else { Ok(queue) })
+    };
+    flatten(find())
+}
+
+/// The queue of an id, whether System V's or POSIX's.
+#[inline]
+pub(crate) fn find_any(context: &Context, id: i32) -> Result<Queue, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
     flatten(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
 }
@@ -166,8 +212,12 @@ pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission,
     Permission::read(context.pool().map(), queue.slot).map_err(Failure::from)
 }
 
-/// A wait queue of waiters of the queue in a slot.
-pub(crate) fn wait_queue_of(slot: u64, senders: bool) -> WaitQueue {
+/// A wait queue of the queue in a slot, by the word that says what its waiters wait for.
+pub(crate) fn wait_queue_of(slot: u64, kind: u32) -> WaitQueue {
     let queue = Queue { index: 0, sequence: 0, slot };
-    if senders { queue.senders() } else { queue.receivers() }
+    match kind {
+        k if k == WaitKind::Send as u32 => queue.senders(),
+        k if k == WaitKind::Notify as u32 => queue.notified(),
+        _ => queue.receivers(),
+    }
 }

@@ -1,9 +1,9 @@
 //! msgrcv(2).
 
 use rustix::io::Errno;
-use vshmem_mem::{seconds_now, signals_handled};
+use vshmem_mem::{Instant, seconds_now, signals_handled};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
-use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot};
+use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
@@ -12,6 +12,7 @@ use crate::msg::list::{Found, find, take, wake_senders};
 use crate::msg::message::{Header, Search};
 use crate::msg::queue::{self, Queue, Receive, at};
 use crate::msg::ring::{self, enter_ring};
+use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, Joined};
 use crate::msg::waiters::{self, Deliver, Wanted};
 use crate::msg::{fast_receive, serve};
@@ -42,13 +43,27 @@ pub(crate) fn msgrcv(
         return Err(Errno::INVAL.into());
     }
     let queue = queue::find(context, id)?;
+    receive_from(context, &queue, wanted, None, caller, deliver)
+}
+
+/// Receives from a queue that has been looked up. System V and POSIX calls have code of their own
+/// each: the short way through the ring stays without a call.
+#[inline(always)]
+pub(crate) fn receive_from(
+    context: &Context,
+    queue: &Queue,
+    wanted: Receive,
+    deadline: Option<Instant>,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+) -> Result<usize, Failure> {
     let mut signals_seen = None;
     let mut turns = if wanted.copy { 0 } else { MOST_TURNS };
     loop {
         if turns > 0 {
             match fast_receive::receive_from_ring(
                 context,
-                &queue,
+                queue,
                 wanted,
                 caller,
                 deliver,
@@ -60,9 +75,8 @@ pub(crate) fn msgrcv(
             }
         }
         turns -= i32::from(turns > 0);
-        if let Some(chunk) =
-            receive_in_line(context, &queue, wanted, turns > 0, signals_seen, caller)?
-        {
+        let waited = Waited { signals_seen, deadline, may_return: turns > 0 };
+        if let Some(chunk) = receive_in_line(context, queue, wanted, waited, caller)? {
             let delivered = deliver_chunk(context, chunk, wanted, deliver);
             let slot_guard = context.slot_guard()?;
             let _ = chunks::release(context, &context.lock_context_of(&slot_guard), chunk);
@@ -71,19 +85,28 @@ pub(crate) fn msgrcv(
     }
 }
 
+/// How a receiver comes under the lock.
+#[derive(Debug, Clone, Copy)]
+struct Waited {
+    /// Signal handlers that had run when the call began to wait, if it has.
+    signals_seen: Option<u32>,
+    deadline: Option<Instant>,
+    /// It may go back to the ring.
+    may_return: bool,
+}
+
 /// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as
 /// may only be where `may_return`.
 fn receive_in_line(
     context: &Context,
     queue: &Queue,
     wanted: Receive,
-    may_return: bool,
-    signals_seen: Option<u32>,
+    waited: Waited,
     caller: &dyn Caller,
 ) -> Result<Option<Chunk>, Failure> {
     // The thread that has begun to wait has looked for a while.
-    let looked = signals_seen.is_some();
-    let signals_seen = signals_seen.unwrap_or_else(signals_handled);
+    let looked = waited.signals_seen.is_some();
+    let signals_seen = waited.signals_seen.unwrap_or_else(signals_handled);
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let search = Search::of(wanted.mtype, wanted.except, wanted.copy);
@@ -100,12 +123,12 @@ fn receive_in_line(
         wanted,
         search,
         copy,
-        signals_seen,
+        until: WaitsUntil { deadline: waited.deadline, signals_seen },
         caller,
         lock_context: &lock_context,
         slot_guard: &slot_guard,
     };
-    let received = receive_until(&receiver, may_return, looked);
+    let received = receive_until(&receiver, waited.may_return, looked);
     if let (Err(_), Some(chunk)) = (&received, copy) {
         let _ = chunks::release(context, &lock_context, chunk);
     }
@@ -125,7 +148,8 @@ fn deliver_chunk(
     let base = chunk.offset(layout)? + MSG_HEADER_BYTES;
     // A sender of this pool may have written any size; what is copied stays in the pool and
     // below the limit.
-    let size = header.size.min(u64::from(pool.geometry().msgmax)) as usize;
+    let most = pool.geometry().msgmax.max(MOST_QUEUE_MESSAGE_BYTES);
+    let size = header.size.min(most.into()) as usize;
     let size = size.min(wanted.room);
     Ok(deliver(header.mtype, size, &|into: &mut [u8]| {
         // Out of range only when a peer spoils the header: the caller gets what it had.
@@ -141,7 +165,7 @@ struct Receiver<'a> {
     search: Search,
     /// For MSG_COPY the payload is copied under the lock, into a chunk taken before.
     copy: Option<Chunk>,
-    signals_seen: u32,
+    until: WaitsUntil,
     caller: &'a dyn Caller,
     lock_context: &'a LockContext<'a>,
     slot_guard: &'a SlotGuard<'a>,
@@ -153,14 +177,14 @@ fn receive_until(
     may_return: bool,
     mut looked: bool,
 ) -> Result<Option<Chunk>, Failure> {
-    let Receiver { context, queue, wanted, signals_seen, lock_context, slot_guard, .. } = *receiver;
+    let Receiver { context, queue, wanted, until, lock_context, slot_guard, .. } = *receiver;
     // A thread that has looked has waited already, for others to see.
     let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
     let waits_for = Wanted::of(wanted, receiver.search);
     loop {
         flatten(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
-        if signals_handled() != signals_seen && gone == Errno::IDRM {
+        if signals_handled() != until.signals_seen && gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
         let may_lie_beside = may_return && !wanted.no_wait;
@@ -182,7 +206,7 @@ fn receive_until(
         if taken.is_some() {
             return Ok(taken);
         }
-        let turn = await_turn(context, queue, &mut looked, signals_seen, lock_context, slot_guard)?;
+        let turn = await_turn(context, queue, &mut looked, until, lock_context, slot_guard)?;
         if turn.is_some() {
             return Ok(turn);
         }
@@ -245,7 +269,7 @@ fn await_turn(
     context: &Context,
     queue: &Queue,
     looked: &mut bool,
-    signals_seen: u32,
+    until: WaitsUntil,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> Result<Option<Chunk>, Failure> {
@@ -256,14 +280,15 @@ fn await_turn(
         queue,
         wait_queue,
         has_looked,
-        signals_seen,
+        until,
         lock_context,
         slot_guard,
     )? {
         Woken::Done(0) => handed(context, slot_guard).map(Some),
         Woken::Done(errno) => Err(errno_of(errno).into()),
         Woken::Interrupted => Err(Errno::INTR.into()),
-        _ => Ok(None),
+        Woken::TimedOut => Err(Errno::TIMEDOUT.into()),
+        Woken::Retry => Ok(None),
     }
 }
 

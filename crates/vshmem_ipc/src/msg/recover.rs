@@ -7,9 +7,9 @@ use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::heap;
-use crate::msg::count::lengthen;
+use crate::msg::list::{End, insert};
 use crate::msg::message::Header;
-use crate::msg::queue::{Queue, at};
+use crate::msg::queue::Queue;
 use crate::msg::{ring, serve};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::threads::Dead;
@@ -43,15 +43,7 @@ pub(crate) fn put_back(
         }
         let header = Header::read(map, layout, chunk)?;
         heap::pass(txn, layout, chunk, dead.client.word(), IN_OBJECT)?;
-        let head = txn.get(at!(queue, head))?;
-        txn.update(chunk.next(layout)?, head)?;
-        txn.set(at!(queue, head), unit + 1)?;
-        if head == 0 {
-            txn.set(at!(queue, tail), unit + 1)?;
-        }
-        let bytes = txn.get(at!(queue, bytes))?;
-        txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
-        lengthen(txn, queue, 1)?;
+        insert(txn, layout, queue, chunk, header, End::Oldest)?;
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
         Ok(Ok(()))
     });

@@ -12,6 +12,7 @@ use crate::msg::queue::{self, Queue, at};
 use crate::msg::ring::{self, free_spare};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
+use crate::registry::name;
 use crate::registry::permission::Caller;
 use crate::registry::table;
 use crate::wait::doorbell;
@@ -57,7 +58,7 @@ pub(crate) fn dismantle_queue(
                 return Ok(Ok(true));
             }
             let gone = result_of(Errno::IDRM);
-            for wait_queue in [queue.receivers(), queue.senders()] {
+            for wait_queue in [queue.receivers(), queue.senders(), queue.notified()] {
                 let done = WaitState::Done;
                 if retry(txn, layout, wait_queue, &mut wakes, done, gone, |_, _| Ok(true))? {
                     return Ok(Ok(false));
@@ -87,6 +88,7 @@ pub(crate) fn dismantle_queue(
         if txn.get(state_at)? != dying {
             return Ok(Ok(()));
         }
+        name::leave(txn, layout, Kind::Queue, queue.index)?;
         table::leave_key(txn, layout, Kind::Queue, queue.index)?;
         table::free_slot(txn, layout, Kind::Queue, queue.index)?;
         table::end_task(txn, Kind::Queue, queue.index)?;

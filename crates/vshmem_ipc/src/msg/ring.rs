@@ -9,23 +9,12 @@
 //! its owner cell said then; so of several who claim it one alone succeeds, and none when it has
 //! been claimed or freed since. A note is thus no more than a hint: any thread may free what it
 //! names at any time.
-//!
-//! # Reaping a sender
-//! A chunk that a dead client owns may be that of a message in the ring, and one who only seems to
-//! be dead may be about to put it there. The chunk says in which ring. So the reaping first makes
-//! the chunk its own: a sender looks at the owner cell after it has written the name of the ring
-//! and before the message is sent. Then it empties that ring under its lock: what was in it is in
-//! the list now, and the thread that has looked at it before is refused by the slot. Then the chunk
-//! is either in the list or free.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{
-    Fault, LockContext, MessageRing, RingSlot, Txn, claim_word, field, load_cell, load_word,
-    with_lock,
-};
+use vshmem_sync::{Fault, LockContext, MessageRing, RingSlot, Txn, field, load_cell, load_word};
 use vshmem_wire::{
     Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, QueueMode, RING_LEAST_LIMIT,
-    RING_PAYLOAD_BYTES, UNIT_BYTES, tag_at,
+    RING_PAYLOAD_BYTES, RING_SLOTS, UNIT_BYTES, tag_at,
 };
 
 use crate::context::Context;
@@ -38,8 +27,7 @@ use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
 use crate::msg::reserve::Reserve;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
-use crate::pool::open::Pool;
-use crate::registry::table::{self, MOST_TRIES};
+use crate::registry::table::MOST_TRIES;
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
 const MARK: u64 = 0x5a3 << MARK_SHIFT;
@@ -56,7 +44,7 @@ pub(crate) fn place_of(index: u32, position: u64) -> u64 {
 }
 
 /// The queue's slot in such a place.
-fn index_in(place: u64) -> Option<u32> {
+pub(super) fn index_in(place: u64) -> Option<u32> {
     let index = (place >> INDEX_SHIFT) & INDEX_MASK;
     (place >> MARK_SHIFT == MARK >> MARK_SHIFT).then_some(index as u32)
 }
@@ -293,11 +281,18 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     Ok(true)
 }
 
-/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, and always
-/// room for eight messages.
+/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, always room
+/// for eight messages, and no thread to be told of the first message.
 #[inline]
 pub(crate) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
     if txn.get(at!(queue, head))? == 0 { open_ring(txn, layout, queue) } else { Ok(()) }
+}
+
+/// Whether a queue with this limit of bytes, and of messages if that is not 0, has always room for
+/// as many messages as a ring has slots.
+fn is_roomy(limit: u32, most_messages: u32) -> bool {
+    let has_slots = most_messages == 0 || most_messages >= RING_SLOTS as u32;
+    has_slots && u64::from(limit) >= RING_LEAST_LIMIT
 }
 
 #[cold]
@@ -305,8 +300,8 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     if txn.get(at!(queue, send_head))? != 0 {
         return Ok(());
     }
-    let roomy = u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT;
-    if !roomy || txn.room() < 6 {
+    let (limit, most) = (txn.get(at!(queue, limit))?, txn.get(at!(queue, most_messages))?);
+    if !is_roomy(limit, most) || txn.get(at!(queue, notify_head))? != 0 || txn.room() < 6 {
         return Ok(());
     }
     let map = txn.lock_context().map;
@@ -354,7 +349,12 @@ fn forget_spare(
 
 /// Stages the ring of a new queue: empty, whatever was there, and open if there is always room for
 /// eight messages.
-pub(crate) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(), Fault> {
+pub(crate) fn new_ring(
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    limit: u32,
+    most_messages: u32,
+) -> Result<(), Fault> {
     let map = txn.lock_context().map;
     let mut ring = MessageRing::look(map, queue.ring())?;
     if !ring.makes_sense() || ring.messages().next().is_some() {
@@ -364,7 +364,7 @@ pub(crate) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(
         }
         ring = MessageRing::of(queue.ring(), ring.renewed_words());
     }
-    let open = u64::from(limit) >= RING_LEAST_LIMIT;
+    let open = is_roomy(limit, most_messages);
     if let Some((ring_slot, word)) = if open { ring.opened() } else { ring.closed() } {
         // What is staged for it already keeps the cell that was there before.
         txn.replace(ring_slot.at, ring_slot.cell(map)?, word)?;
@@ -390,78 +390,6 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
         }
     }
     Ok(totals)
-}
-
-/// Releases or keeps a chunk, which may hold a message, that `dead`, a dead client's id in owner
-/// cells, owns: it is in the list of its queue afterwards, or free. `mine` is the reaping's own
-/// name.
-pub(crate) fn reap_chunk(
-    pool: &Pool,
-    lock_context: &LockContext<'_>,
-    chunk: Chunk,
-    dead: u64,
-    mine: u64,
-) -> Result<(), Fault> {
-    let (map, layout) = (pool.map(), pool.layout());
-    let owner_at = chunk.owner(layout)?;
-    if !claim_word(map, owner_at, dead, mine)? {
-        return Ok(());
-    }
-    // Pairs with `RingChunk::take_ring_chunk`.
-    let index = index_in(map.load(place_in(layout, chunk)?, Ordering::SeqCst)?);
-    let slot = index.and_then(|index| Some((index, layout.msg.at(index)?)));
-    if let Some((index, slot)) = slot {
-        let queue = Queue { index, sequence: table::slot_state(map, slot)?.sequence, slot };
-        for _ in 0..MOST_TRIES {
-            match reap_in_queue(layout, lock_context, &queue, chunk, mine) {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                // A ring or a list that is invalid has no right to the chunk.
-                Err(_) => break,
-            }
-        }
-    }
-    claim_word(map, owner_at, mine, 0)?;
-    Ok(())
-}
-
-/// Does so under the lock of its queue. False when the ring has been opened meanwhile.
-fn reap_in_queue(
-    layout: &Layout,
-    lock_context: &LockContext<'_>,
-    queue: &Queue,
-    chunk: Chunk,
-    mine: u64,
-) -> Result<bool, Fault> {
-    MessageRing::close(lock_context.map, queue.ring())?;
-    with_lock(*lock_context, queue.lock(), "msg-reap", |txn| {
-        if !leave_ring(txn, layout, queue)? {
-            return Ok(false);
-        }
-        let owner_at = chunk.owner(layout)?;
-        if txn.get_word(owner_at)? == mine {
-            let owner = if is_listed(txn, layout, queue, chunk)? { IN_OBJECT } else { 0 };
-            txn.set_word(owner_at, owner)?;
-        }
-        Ok(true)
-    })
-}
-
-fn is_listed(
-    txn: &mut Txn<'_>,
-    layout: &Layout,
-    queue: &Queue,
-    chunk: Chunk,
-) -> Result<bool, Fault> {
-    let mut next = txn.get(at!(queue, head))?;
-    for _ in 0..=layout.unit_meta.count {
-        match next.checked_sub(1) {
-            None => return Ok(false),
-            Some(unit) if unit == chunk.0 => return Ok(true),
-            Some(unit) => next = txn.get(Chunk(unit).next(layout)?)?,
-        }
-    }
-    Err(Fault::corrupt(queue.slot, "a queue without an end"))
 }
 
 /// Whether a queue uses its list, for all that can be seen without the lock.

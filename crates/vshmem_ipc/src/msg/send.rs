@@ -2,17 +2,19 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
-use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
+use vshmem_sync::{Fault, LockContext, SlotGuard, field};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::{chunks, heap};
-use crate::msg::count::{lengthen, sent_past_ring};
+use crate::msg::count::sent_past_ring;
 use crate::msg::fast_send::{self, InRing};
-use crate::msg::list::{fits, last};
+use crate::msg::list::{End, fits, insert};
 use crate::msg::message::Header;
-use crate::msg::queue::{self, Queue, at};
+use crate::msg::posix::notify;
+use crate::msg::queue::{self, Queue, Wait, at};
+use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
 use crate::msg::{ring, serve};
@@ -47,7 +49,24 @@ pub(crate) fn msgsnd(
         return Err(Errno::INVAL.into());
     }
     let queue = queue::find(context, id)?;
+    let wait = if no_wait { Wait::Never } else { Wait::Forever };
     let may_use_ring = payload.len() as u64 <= RING_PAYLOAD_BYTES;
+    send_to(context, &queue, mtype, payload, wait, may_use_ring, caller)
+}
+
+/// Sends a message to a queue that has been looked up. `may_use_ring`: it is one for the ring.
+/// System V and POSIX calls have code of their own each, as in `receive_from`.
+#[inline(always)]
+pub(crate) fn send_to(
+    context: &Context,
+    queue: &Queue,
+    mtype: i64,
+    payload: &[u8],
+    wait: Wait,
+    may_use_ring: bool,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let no_wait = wait == Wait::Never;
     let mut signals_seen = None;
     // A queue that goes while the call sleeps is EIDRM.
     let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
@@ -55,7 +74,7 @@ pub(crate) fn msgsnd(
         if may_use_ring {
             let sent = send_past_waiters(
                 context,
-                &queue,
+                queue,
                 mtype,
                 payload,
                 no_wait,
@@ -67,13 +86,15 @@ pub(crate) fn msgsnd(
             }
             if !has_looked {
                 has_looked = true;
-                if fast_send::await_ring(context, &queue, &mut signals_seen) {
+                if fast_send::await_ring(context, queue, &mut signals_seen) {
                     continue;
                 }
             }
         }
-        let seen = *signals_seen.get_or_insert_with(signals_handled);
-        match send_to_list(context, &queue, mtype, payload, no_wait, seen, &mut gone, caller)? {
+        let signals_seen = *signals_seen.get_or_insert_with(signals_handled);
+        let until = WaitsUntil { deadline: wait.deadline(), signals_seen };
+        let slow = Slow { no_wait, may_use_ring, until };
+        match send_to_list(context, queue, mtype, payload, slow, &mut gone, caller)? {
             Sent::Yes | Sent::AfterSleep => return Ok(()),
             Sent::RingIsOpen => {}
         }
@@ -81,7 +102,7 @@ pub(crate) fn msgsnd(
 }
 
 /// Sends through the ring, or to a waiter beside it. False: it has to go to the list.
-#[inline]
+#[inline(always)]
 fn send_past_waiters(
     context: &Context,
     queue: &Queue,
@@ -119,15 +140,21 @@ fn send_past_waiters(
     Ok(false)
 }
 
+/// How a call goes on under the lock.
+#[derive(Debug, Clone, Copy)]
+struct Slow {
+    no_wait: bool,
+    may_use_ring: bool,
+    until: WaitsUntil,
+}
+
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 fn send_to_list(
     context: &Context,
     queue: &Queue,
     mtype: i64,
     payload: &[u8],
-    no_wait: bool,
-    signals_seen: u32,
+    slow: Slow,
     gone: &mut Errno,
     caller: &dyn Caller,
 ) -> Result<Sent, Failure> {
@@ -143,16 +170,8 @@ fn send_to_list(
     };
     let sent = flatten(fill()).and_then(|()| {
         let header = Header { mtype, size: payload.len() as u64 };
-        let sender = Sender {
-            context,
-            queue,
-            header,
-            chunk,
-            no_wait,
-            signals_seen,
-            caller,
-            slot_guard: &slot_guard,
-        };
+        let sender =
+            Sender { context, queue, header, chunk, slow, caller, slot_guard: &slot_guard };
         send_until(&sender, gone)
     });
     match sent {
@@ -175,14 +194,14 @@ struct Sender<'a> {
     queue: &'a Queue,
     header: Header,
     chunk: Chunk,
-    no_wait: bool,
-    signals_seen: u32,
+    slow: Slow,
     caller: &'a dyn Caller,
     slot_guard: &'a SlotGuard<'a>,
 }
 
 fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
-    let Sender { context, queue, signals_seen, slot_guard, .. } = *sender;
+    let Sender { context, queue, slow, slot_guard, .. } = *sender;
+    let signals_seen = slow.until.signals_seen;
     let threads = context.pool().layout().threads.count;
     let lock_context = context.lock_context_of(slot_guard);
     let mut undecided = 0;
@@ -212,17 +231,16 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
             queue,
             wait_queue,
             false,
-            signals_seen,
+            slow.until,
             &lock_context,
             slot_guard,
         )? {
             Woken::Done(errno) if errno != 0 => return Err(errno_of(errno).into()),
             Woken::Interrupted => return Err(Errno::INTR.into()),
+            Woken::TimedOut => return Err(Errno::TIMEDOUT.into()),
             _ => *gone = Errno::IDRM,
         }
-        if sender.header.size <= RING_PAYLOAD_BYTES
-            && fast_send::await_ring(context, queue, &mut Some(signals_seen))
-        {
+        if slow.may_use_ring && fast_send::await_ring(context, queue, &mut Some(signals_seen)) {
             return Ok(Sent::RingIsOpen);
         }
     }
@@ -247,11 +265,17 @@ fn put_in_list(
             txn.update(at!(queue, sent), seconds_now())?;
             let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut wakes)?;
             if handed == Handed::No {
-                append(context, txn, queue, header, chunk)?;
+                let is_first = txn.get(at!(queue, head))? == 0;
+                heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+                insert(txn, layout, queue, chunk, header, End::Newest)?;
+                sent_past_ring(txn, queue)?;
+                if is_first {
+                    notify::fire(txn, layout, queue, &mut wakes)?;
+                }
             }
             return Ok(Ok(Some(handed)));
         }
-        if sender.no_wait {
+        if sender.slow.no_wait {
             return Ok(Err(Errno::AGAIN));
         }
         let at = thread_at(layout, slot_guard.slot)?;
@@ -265,26 +289,4 @@ fn put_in_list(
     let sent = flatten(step)?;
     doorbell::wake_all(context, &wakes);
     Ok(sent)
-}
-
-/// Puts a message at the end of the list.
-fn append(
-    context: &Context,
-    txn: &mut Txn<'_>,
-    queue: &Queue,
-    header: Header,
-    chunk: Chunk,
-) -> Result<(), Fault> {
-    let layout = context.pool().layout();
-    heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
-    txn.update(chunk.next(layout)?, 0)?;
-    match last(txn, queue)? {
-        Some(last) => txn.set(last.next(layout)?, chunk.0 + 1)?,
-        None => txn.set(at!(queue, head), chunk.0 + 1)?,
-    }
-    txn.update(at!(queue, tail), chunk.0 + 1)?;
-    let bytes = txn.get(at!(queue, bytes))?;
-    txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
-    lengthen(txn, queue, 1)?;
-    sent_past_ring(txn, queue)
 }

@@ -1,6 +1,6 @@
 //! Sleeping at a queue, and serving those who sleep.
 
-use vshmem_mem::Ordering;
+use vshmem_mem::{Instant, Ordering};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
 
@@ -15,13 +15,22 @@ use crate::wait::doorbell;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::wait_queue::{WaitQueue, WakeList};
 
+/// What ends a call's wait beside the thread that serves it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitsUntil {
+    /// System V calls have none.
+    pub deadline: Option<Instant>,
+    /// A signal handler has run when there are more.
+    pub signals_seen: u32,
+}
+
 /// Sleeps in a wait queue of the queue; `has_looked` says that it need not look for a while first.
 pub(crate) fn sleep_at_queue(
     context: &Context,
     queue: &Queue,
     wait_queue: WaitQueue,
     has_looked: bool,
-    signals_seen: u32,
+    until: WaitsUntil,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> Result<Woken, Failure> {
@@ -34,8 +43,8 @@ pub(crate) fn sleep_at_queue(
         slot_guard,
         wait_queue,
         has_looked,
-        None,
-        signals_seen,
+        until.deadline,
+        until.signals_seen,
         recover,
     )
     .map_err(Failure::from)

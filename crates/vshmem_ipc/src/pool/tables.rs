@@ -5,7 +5,7 @@ use vshmem_wire::{Area, Layout, PAGE_BYTES};
 use crate::pool::limits::limit_name;
 
 /// Every table, as `--limit` and the documentation call it.
-fn tables(layout: &Layout) -> [(&'static str, Area); 17] {
+fn tables(layout: &Layout) -> [(&'static str, Area); 18] {
     [
         (limit_name!(domains), layout.domains),
         (limit_name!(clients), layout.clients),
@@ -18,6 +18,7 @@ fn tables(layout: &Layout) -> [(&'static str, Area); 17] {
         ("keys of message queues", layout.keys[2]),
         (limit_name!(attaches), layout.attaches),
         (limit_name!(undos), layout.undos),
+        (limit_name!(futexes), layout.futexes),
         (limit_name!(slabs), layout.slab_meta),
         ("units of the heap", layout.unit_meta),
         ("extents", layout.extents),

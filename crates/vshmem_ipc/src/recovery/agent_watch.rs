@@ -44,6 +44,10 @@ fn objects_slept_at(context: &Context) -> Result<BTreeSet<(bool, u32)>, Fault> {
         if load_value(map, field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32 {
             let kind = load_value(map, field!(at, ThreadSlot, kind))?;
             let object = load_value(map, field!(at, ThreadSlot, object))?;
+            if kind == WaitKind::Address as u32 {
+                // No thread serves those: they are woken when a client ends.
+                continue;
+            }
             objects.insert((kind == WaitKind::Semaphore as u32, object));
         }
     }

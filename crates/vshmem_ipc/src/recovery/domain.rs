@@ -65,9 +65,8 @@ pub(crate) fn reap_domain_from(
     state: DomainState,
 ) -> Result<(), Fault> {
     let pool = context.pool();
-    let layout = pool.layout();
     let lock_context = context.lock_context_of(slot_guard);
-    let slot = domains::slot_at(layout, domain)?;
+    let slot = domains::slot_at(pool.layout(), domain)?;
     let there = with_lock(lock_context, pool.registry_lock(), "reap-domain", |txn| {
         let state_at = field!(slot, DomainSlot, state);
         if txn.get(state_at)? == DomainState::Free as u32
@@ -83,34 +82,63 @@ pub(crate) fn reap_domain_from(
     if !there {
         return Ok(());
     }
-    let clients = clients_of(context, domain, epoch)?;
-    if state == DomainState::Dead {
-        for client in &clients {
-            reap::reap_client(context, &lock_context, *client)?;
-        }
-    } else {
-        for client in &clients {
-            quarantine(context, &lock_context, *client)?;
-        }
-        // Marked, they make no more changes. What they have begun ends here.
-        break_locks(context, &lock_context, domain)?;
-        for client in &clients {
-            let slot = slot_of(layout, *client)?;
-            let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
-            let ended = Ended { client: *client, process_ref: ProcessRef { domain, pid }.pack() };
-            steps::run(context, &lock_context, ended, Occasion::Eviction)?;
-        }
+    // The caller's own end comes last, if it is of that domain: afterwards all that it does is
+    // refused, or made from a thread slot that is another client's.
+    let (own, others): (Vec<_>, Vec<_>) =
+        clients_of(context, domain, epoch)?.into_iter().partition(|client| *client == context.me());
+    match state {
+        DomainState::Evicted => evict_clients(context, &lock_context, domain, &others, &own),
+        _ => reap_clients(context, &lock_context, domain, &others, &own),
     }
-    if state == DomainState::Dead {
-        threads::reap_joining(context, &lock_context, domains::digest_at(pool, domain)?, &|_| {
-            true
-        })?;
-        doorbell::wake_served(context);
-    } else {
-        // Threads that wait for one of their locks, or for one of their threads that could not wake
-        // them.
-        doorbell::wake_every_waiter(context);
+}
+
+/// Reaps all clients of a domain that has died.
+fn reap_clients(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    domain: u32,
+    others: &[ClientId],
+    own: &[ClientId],
+) -> Result<(), Fault> {
+    for client in others {
+        reap::reap_client(context, lock_context, *client)?;
     }
+    let digest = domains::digest_at(context.pool(), domain)?;
+    threads::reap_joining(context, lock_context, digest, &|_| true)?;
+    for client in own {
+        reap::reap_client(context, lock_context, *client)?;
+    }
+    doorbell::wake_served(context);
+    Ok(())
+}
+
+/// Ends what the clients of an evicted domain have begun, and refuses what they do from now on.
+fn evict_clients(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    domain: u32,
+    others: &[ClientId],
+    own: &[ClientId],
+) -> Result<(), Fault> {
+    let pool = context.pool();
+    for client in others {
+        quarantine(context, lock_context, *client)?;
+    }
+    // Marked, they make no more changes. What they have begun ends here.
+    break_locks(context, lock_context, domain)?;
+    for client in others.iter().chain(own) {
+        let slot = slot_of(pool.layout(), *client)?;
+        let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
+        let ended = Ended { client: *client, process_ref: ProcessRef { domain, pid }.pack() };
+        steps::run(context, lock_context, ended, Occasion::Eviction)?;
+    }
+    for client in own {
+        // Its other threads that have gone to sleep since find this when they look again.
+        quarantine(context, lock_context, *client)?;
+    }
+    // Threads that wait for one of their locks, or for one of their threads that could not wake
+    // them.
+    doorbell::wake_every_waiter(context);
     Ok(())
 }
 
@@ -160,8 +188,9 @@ fn break_locks(
 ) -> Result<(), Fault> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
-    let areas = Kind::ALL.map(|kind| kind.area(layout));
-    let slots = areas.iter().flat_map(|area| (0..area.count as u32).filter_map(|n| area.at(n)));
+    let objects = Kind::ALL.map(|kind| kind.area(layout));
+    let areas = objects.iter().chain(std::iter::once(&layout.futexes));
+    let slots = areas.flat_map(|area| (0..area.count as u32).filter_map(|n| area.at(n)));
     vshmem_mem::fence(Ordering::SeqCst);
     for lock in std::iter::once(pool.registry_lock()).chain(slots) {
         let Some(holder) = holder_of(map, lock)? else { continue };

@@ -11,9 +11,11 @@
 //! A room that gets something which clients can hold gets a row here.
 
 use vshmem_sync::{Fault, LockContext};
-use vshmem_wire::ClientId;
+use vshmem_wire::{AttachCount, ClientId};
 
 use crate::context::Context;
+use crate::futex::end;
+use crate::msg::posix::descriptors;
 use crate::recovery::threads;
 use crate::sem::recover;
 use crate::shm::{attach, clean};
@@ -45,7 +47,7 @@ struct Step {
     run: fn(&Context, &LockContext<'_>, Ended) -> Result<(), Fault>,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 9] = [
     // Committed changes are carried out, wait queues are left, objects half made or half removed
     // are finished.
     Step {
@@ -61,6 +63,12 @@ const STEPS: [Step; 6] = [
             threads::dequeue_waiters_of(context, lock_context, ended.client)
         },
     },
+    // Those who sleep by address look whether it was the client that they wait for. A thread that
+    // exec has ended may have been about to wake one of them.
+    Step {
+        occasions: &[Occasion::Death, Occasion::Eviction, Occasion::Exec],
+        run: |context, lock_context, _| end::wake_every_sleeper(context, lock_context),
+    },
     // SEM_UNDO.
     Step {
         occasions: &[Occasion::Death, Occasion::Eviction, Occasion::Exit],
@@ -73,11 +81,26 @@ const STEPS: [Step; 6] = [
         occasions: &[Occasion::Death],
         run: |context, _, ended| recover::free_undos(context, ended.client),
     },
-    // Attached segments.
+    // POSIX queues that are open. They are closed on exec.
     Step {
         occasions: &[Occasion::Death, Occasion::Exec, Occasion::Exit],
         run: |context, lock_context, ended| {
-            attach::release_attaches(context, lock_context, ended.client)
+            descriptors::close_all(context, lock_context, ended.client)
+        },
+    },
+    // Attached segments, and POSIX objects that are open.
+    Step {
+        occasions: &[Occasion::Death, Occasion::Exit],
+        run: |context, lock_context, ended| {
+            attach::release_attaches(context, lock_context, ended.client, AttachCount::ALL)
+        },
+    },
+    // Attached segments; the program that runs now says which descriptors it has found.
+    Step {
+        occasions: &[Occasion::Exec],
+        run: |context, lock_context, ended| {
+            let mappings = AttachCount::ALL_MAPPINGS;
+            attach::release_attaches(context, lock_context, ended.client, mappings)
         },
     },
     // Pages that it was zeroing ahead of demand.

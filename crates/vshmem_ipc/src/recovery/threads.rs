@@ -16,12 +16,13 @@ use vshmem_sync::{
     thread_list_entry, with_lock,
 };
 use vshmem_wire::{
-    ClientId, ClientListHead, ClientSlot, LOG_ENTRIES, LogEntry, LogHead, ObjectState, ShmSlot,
-    Task, ThreadSlot, WaitKind, WaitState,
+    ClientId, ClientListHead, ClientSlot, LOG_ENTRIES, Layout, LogEntry, LogHead, ObjectState,
+    ShmSlot, Task, ThreadSlot, WaitKind, WaitState,
 };
 
 use crate::context::Context;
 use crate::error::broken;
+use crate::futex::Bucket;
 use crate::memory::heap;
 use crate::msg;
 use crate::msg::queue::Queue;
@@ -244,6 +245,18 @@ fn take_back_unseen(
     }
 }
 
+/// The wait queue that a thread waits in, as its slot says.
+fn wait_queue_at(layout: &Layout, kind: u32, object: u32) -> Option<WaitQueue> {
+    if kind == WaitKind::Address as u32 {
+        return Bucket::nth(layout, object).ok().map(Bucket::wait_queue);
+    }
+    if kind == WaitKind::Semaphore as u32 {
+        return layout.sem.at(object).map(set::wait_queue_of);
+    }
+    let slot = layout.msg.at(object)?;
+    Some(msg::queue::wait_queue_of(slot, kind))
+}
+
 fn dequeue_thread(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -253,13 +266,7 @@ fn dequeue_thread(
     let at = dead.at;
     let kind = load_value(map, field!(at, ThreadSlot, kind))?;
     let object = load_value(map, field!(at, ThreadSlot, object))?;
-    let wait_queue: WaitQueue = if kind == WaitKind::Semaphore as u32 {
-        let Some(slot) = layout.sem.at(object) else { return Ok(()) };
-        set::wait_queue_of(slot)
-    } else {
-        let Some(slot) = layout.msg.at(object) else { return Ok(()) };
-        msg::queue::wait_queue_of(slot, kind == WaitKind::Send as u32)
-    };
+    let Some(wait_queue) = wait_queue_at(layout, kind, object) else { return Ok(()) };
     with_lock(*lock_context, wait_queue.lock, "reap-waiter", |txn| {
         // A thread that waits in this wait queue began to under this lock. So as long as the owner
         // is the dead client, it is that one who waits.
@@ -317,6 +324,11 @@ fn finish_object(
         Kind::Semaphore if slot_state.is(ObjectState::Dying) => {
             let set = Set::read(context.pool(), place, slot)?;
             sem::remove::dismantle_set(context, lock_context, &set).map_err(broken(slot))
+        }
+        Kind::Queue if slot_state.is(ObjectState::Live) => {
+            let queue = Queue { index, sequence: place.sequence, slot };
+            msg::posix::descriptors::recover_removal(context, lock_context, &queue)
+                .map_err(broken(slot))
         }
         Kind::Queue if slot_state.is(ObjectState::Dying) => {
             let queue = Queue { index, sequence: place.sequence, slot };

@@ -1,7 +1,7 @@
 //! Finding objects by key and by index.
 
 use rustix::io::Errno;
-use vshmem_sync::{load_value, read_if_free};
+use vshmem_sync::{load_word, read_if_free};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
@@ -42,7 +42,7 @@ pub(crate) fn existing(
 #[inline(always)]
 fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    match find_key(layout, kind, key, |at| load_value(map, at)) {
+    match find_key(layout, kind, key, |at| load_word(map, at)) {
         Ok(Some(place)) => Ok(Some(place)),
         _ if is_absent(context, kind, key) => Ok(None),
         _ => find_under_lock(context, kind, key),
@@ -55,7 +55,7 @@ fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place
 fn is_absent(context: &Context, kind: Kind, key: i32) -> bool {
     let (pool, map) = (context.pool(), context.pool().map());
     let found = read_if_free(map, pool.registry_lock(), || {
-        find_key(pool.layout(), kind, key, |at| load_value(map, at))
+        find_key(pool.layout(), kind, key, |at| load_word(map, at))
     });
     matches!(found, Ok(Some(None))) && context.is_current()
 }
@@ -71,7 +71,7 @@ fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Pla
         &lock_context,
         context.pool().registry_lock(),
         "find-key",
-        |txn| find_key(layout, kind, key, |at| txn.get(at)).map(Ok),
+        |txn| find_key(layout, kind, key, |at| txn.get_word(at)).map(Ok),
     ))
 }
 

@@ -1,5 +1,7 @@
-//! Objects: their ids, slots, keys and permissions.
+//! Objects: their ids, slots, keys, names and permissions.
 
+pub(crate) mod attach_records;
 pub(crate) mod lookup;
+pub(crate) mod name;
 pub(crate) mod permission;
 pub(crate) mod table;

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field, load_value, load_word, structure};
-use vshmem_wire::{ObjectHeader, PERM_BITS};
+use vshmem_wire::{ObjectHeader, ObjectKey, PERM_BITS};
 
 /// Credentials of the calling thread.
 pub trait Caller {
@@ -21,6 +21,18 @@ pub trait Caller {
     fn administers(&self) -> bool;
     /// CAP_SYS_RESOURCE: may raise msg_qbytes above the limit.
     fn unlimited(&self) -> bool;
+    /// CAP_DAC_OVERRIDE: modes of POSIX objects do not matter.
+    fn overrides_modes(&self) -> bool {
+        false
+    }
+    /// CAP_FOWNER: may set the mode of a POSIX object of another user, and unlink it.
+    fn acts_as_owner(&self) -> bool {
+        false
+    }
+    /// CAP_CHOWN: may give a POSIX object to another user.
+    fn changes_owners(&self) -> bool {
+        false
+    }
 }
 
 /// The superuser, who passes every check: for code that creates objects without a calling process,
@@ -52,12 +64,24 @@ impl Caller for Superuser {
     fn unlimited(&self) -> bool {
         true
     }
+
+    fn overrides_modes(&self) -> bool {
+        true
+    }
+
+    fn acts_as_owner(&self) -> bool {
+        true
+    }
+
+    fn changes_owners(&self) -> bool {
+        true
+    }
 }
 
 /// Owner, creator and mode of an object (`struct ipc_perm`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Permission {
-    /// Key, 0 for IPC_PRIVATE.
+    /// Key, 0 for IPC_PRIVATE and for POSIX objects.
     pub key: i32,
     /// Owner.
     pub uid: u32,
@@ -83,7 +107,7 @@ impl Permission {
     pub(crate) fn read(map: &Map, slot: u64) -> Result<Self, Fault> {
         let creator = load_word(map, field!(slot, ObjectHeader, creator))?;
         Ok(Self {
-            key: load_value(map, field!(slot, ObjectHeader, key))? as i32,
+            key: ObjectKey::of_word(load_word(map, field!(slot, ObjectHeader, key))?).system_v(),
             uid: load_value(map, field!(slot, ObjectHeader, uid))?,
             gid: load_value(map, field!(slot, ObjectHeader, gid))?,
             cuid: creator as u32,
@@ -142,6 +166,52 @@ impl Permission {
         Ok(())
     }
 
+    /// Whether `caller` has the access to a POSIX object that `wanted` asks for, in the position of
+    /// "others": as files have it (path_resolution(7)), where the creator means nothing.
+    pub(crate) fn allow_file(&self, caller: &dyn Caller, wanted: u32) -> Result<(), Errno> {
+        let granted = if caller.uid() == self.uid {
+            self.mode >> 6
+        } else if caller.in_group(self.gid) {
+            self.mode >> 3
+        } else {
+            self.mode
+        };
+        if wanted & !granted & 0o7 == 0 || caller.overrides_modes() {
+            Ok(())
+        } else {
+            Err(Errno::ACCESS)
+        }
+    }
+
+    /// Whether `caller` may do to a POSIX object what only a file's owner may: set its mode, and
+    /// unlink it, since /dev/shm is sticky.
+    pub(crate) fn allow_owner(&self, caller: &dyn Caller) -> Result<(), Errno> {
+        let may = caller.uid() == self.uid || caller.acts_as_owner();
+        if may { Ok(()) } else { Err(Errno::PERM) }
+    }
+
+    /// As fchmod(2) leaves a POSIX object.
+    pub(crate) fn with_mode(&self, mode: u32, caller: &dyn Caller) -> Result<Self, Errno> {
+        self.allow_owner(caller)?;
+        Ok(Self { mode: self.mode & !PERM_BITS | mode & PERM_BITS, ..*self })
+    }
+
+    /// As fchown(2) leaves a POSIX object; what is `None` stays.
+    pub(crate) fn with_owner(
+        &self,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        caller: &dyn Caller,
+    ) -> Result<Self, Errno> {
+        let owns = caller.uid() == self.uid;
+        let may_give = uid.is_none_or(|uid| owns && uid == self.uid);
+        let may_move = gid.is_none_or(|gid| owns && (gid == self.gid || caller.in_group(gid)));
+        if !(caller.changes_owners() || may_give && may_move) {
+            return Err(Errno::PERM);
+        }
+        Ok(Self { uid: uid.unwrap_or(self.uid), gid: gid.unwrap_or(self.gid), ..*self })
+    }
+
     /// Whether `caller` may IPC_SET and IPC_RMID.
     pub(crate) fn allow_control(&self, caller: &dyn Caller) -> Result<(), Errno> {
         if self.belongs_to(caller) || caller.administers() { Ok(()) } else { Err(Errno::PERM) }
@@ -168,4 +238,11 @@ pub(crate) const WRITE: u32 = 0o2;
 /// The mode bits of a creation flag.
 pub(crate) fn mode_of(flags: i32) -> u32 {
     flags as u32 & PERM_BITS
+}
+
+/// What reading and writing ask for, in the position of "others".
+pub(crate) fn access_bits((read, write): (bool, bool)) -> u32 {
+    let reads = if read { READ } else { 0 };
+    let writes = if write { WRITE } else { 0 };
+    reads | writes
 }

@@ -2,7 +2,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{Area, Layout, ObjectHeader, ObjectState, Task, ThreadSlot};
+use vshmem_wire::{Area, Layout, ObjectHeader, ObjectKey, ObjectState, Task, ThreadSlot};
 
 use crate::context::Context;
 use crate::pool::id::{Kind, Place};
@@ -54,33 +54,46 @@ pub(crate) fn slot_state(map: &Map, slot: u64) -> Result<SlotState, Fault> {
     Ok(SlotState::unpack(load_value(map, field!(slot, ObjectHeader, state))?))
 }
 
-pub(crate) fn bucket(layout: &Layout, kind: Kind, key: i32) -> Result<u64, Fault> {
+pub(crate) fn bucket(layout: &Layout, kind: Kind, key: ObjectKey) -> Result<u64, Fault> {
     let area: Area = layout.keys[kind as usize];
     // Fibonacci hashing: ftok keys differ mostly in their low and high bytes.
-    let hash = (key as u32).wrapping_mul(0x9e37_79b9) >> 7;
+    let hash = key.folded().wrapping_mul(0x9e37_79b9) >> 7;
     area.at(hash % area.count as u32).ok_or(Fault::corrupt(area.offset, "key index"))
 }
 
-/// Finds a live object by key, without a lock: an answer of "none" has to be confirmed under it.
+/// Finds a live object by its System V key, without a lock: an answer of "none" has to be confirmed
+/// under it.
 #[inline(always)]
 pub(crate) fn find_key(
     layout: &Layout,
     kind: Kind,
     key: i32,
-    mut get: impl FnMut(u64) -> Result<u32, Fault>,
+    get: impl FnMut(u64) -> Result<u64, Fault>,
 ) -> Result<Option<Place>, Fault> {
-    let mut next = get(bucket(layout, kind, key)?)?;
+    find(layout, kind, ObjectKey::of_key(key), get, |_| Ok(true))
+}
+
+/// As [`find_key`], the first object of such a key that `is_it` agrees to, by its slot.
+#[inline(always)]
+pub(super) fn find(
+    layout: &Layout,
+    kind: Kind,
+    key: ObjectKey,
+    mut get: impl FnMut(u64) -> Result<u64, Fault>,
+    mut is_it: impl FnMut(u64) -> Result<bool, Fault>,
+) -> Result<Option<Place>, Fault> {
+    let mut next = get(bucket(layout, kind, key)?)? as u32;
     for _ in 0..kind.area(layout).count {
         let Some(index) = next.checked_sub(1) else {
             return Ok(None);
         };
         let slot = slot_at(layout, kind, index)?;
-        let slot_state = SlotState::unpack(get(field!(slot, ObjectHeader, state))?);
-        let found = get(field!(slot, ObjectHeader, key))? as i32 == key;
-        if found && slot_state.is(ObjectState::Live) {
+        let slot_state = SlotState::unpack(get(field!(slot, ObjectHeader, state))? as u32);
+        let found = get(field!(slot, ObjectHeader, key))? == key.word();
+        if found && slot_state.is(ObjectState::Live) && is_it(slot)? {
             return Ok(Some(Place { index, sequence: slot_state.sequence }));
         }
-        next = get(field!(slot, ObjectHeader, next))?;
+        next = get(field!(slot, ObjectHeader, next))? as u32;
     }
     Ok(None)
 }
@@ -163,14 +176,16 @@ pub(crate) fn free_slot(
     txn.set(used_at, used.saturating_sub(1))
 }
 
-/// Fills in the common part of a new object and enters its key. The state is the caller's to set.
+/// Fills in the common part of a new object. Its key, if it has one, is yet to be entered into the
+/// index; the state is the caller's to set.
 pub(crate) fn describe(
     txn: &mut Txn<'_>,
     slot: u64,
     permission: &Permission,
     now: u32,
 ) -> Result<(), Fault> {
-    txn.update(field!(slot, ObjectHeader, key), permission.key as u32)?;
+    let key = ObjectKey::of_key(permission.key);
+    txn.update_word(field!(slot, ObjectHeader, key), key.word())?;
     txn.update(field!(slot, ObjectHeader, uid), permission.uid)?;
     txn.update(field!(slot, ObjectHeader, gid), permission.gid)?;
     let creator = u64::from(permission.cgid) << 32 | u64::from(permission.cuid);
@@ -179,15 +194,15 @@ pub(crate) fn describe(
     txn.update(field!(slot, ObjectHeader, changed), now)
 }
 
-/// Enters an object's key into the index.
+/// Enters an object into the index, by what its key cell says.
 pub(crate) fn enter_key(
     txn: &mut Txn<'_>,
     layout: &Layout,
     kind: Kind,
     index: u32,
-    key: i32,
 ) -> Result<(), Fault> {
     let slot = slot_at(layout, kind, index)?;
+    let key = ObjectKey::of_word(txn.get_word(field!(slot, ObjectHeader, key))?);
     let head_at = bucket(layout, kind, key)?;
     let head = txn.get(head_at)?;
     txn.update(field!(slot, ObjectHeader, next), head)?;
@@ -202,8 +217,8 @@ pub(crate) fn leave_key(
     index: u32,
 ) -> Result<(), Fault> {
     let slot = slot_at(layout, kind, index)?;
-    let key = txn.get(field!(slot, ObjectHeader, key))? as i32;
-    if key == 0 {
+    let key = ObjectKey::of_word(txn.get_word(field!(slot, ObjectHeader, key))?);
+    if key == ObjectKey::NONE {
         return Ok(());
     }
     let mut link = bucket(layout, kind, key)?;
@@ -242,10 +257,11 @@ pub(crate) fn set_owner(
 /// Whether an offset is that of a lock word.
 pub(crate) fn is_lock(context: &Context, offset: u64) -> bool {
     let layout = context.pool().layout();
+    let is_row_of = |area: Area| {
+        (area.offset..area.end()).contains(&offset)
+            && (offset - area.offset).is_multiple_of(area.stride)
+    };
     offset == context.pool().registry_lock()
-        || Kind::ALL.iter().any(|kind| {
-            let area = kind.area(layout);
-            (area.offset..area.end()).contains(&offset)
-                && (offset - area.offset).is_multiple_of(area.stride)
-        })
+        || is_row_of(layout.futexes)
+        || Kind::ALL.iter().any(|kind| is_row_of(kind.area(layout)))
 }

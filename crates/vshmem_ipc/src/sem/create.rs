@@ -86,8 +86,8 @@ fn make_set(
     let tag = tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
     let permission = Permission::of_new(key, flags, caller);
     change::run(context, lock_context, pool.registry_lock(), "semget", |txn| {
-        let exists =
-            key != 0 && table::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?.is_some();
+        let exists = key != 0
+            && table::find_key(layout, Kind::Semaphore, key, |at| txn.get_word(at))?.is_some();
         if exists {
             return Ok(Ok(None));
         }
@@ -107,7 +107,7 @@ fn make_set(
         txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;
         heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
         if key != 0 {
-            table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
+            table::enter_key(txn, layout, Kind::Semaphore, place.index)?;
         }
         let live = SlotState { state: ObjectState::Live as u32, sequence: place.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;

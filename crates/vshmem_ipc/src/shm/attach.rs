@@ -3,16 +3,19 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::{AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES};
+use vshmem_wire::{
+    AttachCount, AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES,
+};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
+use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::permission::{Caller, READ, WRITE};
-use crate::registry::table::SlotState;
-use crate::shm::record::{attach, attach_at, detach};
+use crate::registry::table::{SlotState, slot_at};
+use crate::shm::record::{attach, detach};
 use crate::shm::segment::{self, Attachment, at, pages_of};
 
 /// The shared part of shmat(2): checks, counts, and says where the segment lies.
@@ -34,8 +37,7 @@ pub(crate) fn shmat(
     context.reported_sizes.check_size(Kind::Segment, place, reported_pages, slot)?;
     flatten(change::run(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
-        if !there || slot_state.sequence != place.sequence {
+        if !is_there(slot_state) || slot_state.sequence != place.sequence {
             return Ok(Err(Errno::IDRM));
         }
         let first = txn.get(at!(slot, first_page))?;
@@ -43,7 +45,7 @@ pub(crate) fn shmat(
         if pages != reported_pages || u64::from(first) + u64::from(pages) > layout.data.count {
             return Err(Fault::corrupt(slot, "a segment outside the pool"));
         }
-        if !attach(txn, layout, context.me(), place.index, 1)? {
+        if !attach(txn, layout, context.me(), place.index, AttachCount::mappings(1))? {
             return Ok(Err(Errno::NOMEM));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
@@ -68,7 +70,7 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
         if slot_state.sequence != place.sequence {
             return Ok(Err(Errno::INVAL));
         }
-        if !detach(txn, layout, context.me(), place.index, 1)? {
+        if !detach(txn, layout, context.me(), place.index, AttachCount::mappings(1))? {
             return Ok(Err(Errno::INVAL));
         }
         txn.update(at!(slot, last), context.process_ref().pack())?;
@@ -79,66 +81,102 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
 /// Counts one more attach of a segment that this process has attached already: what a hole in
 /// a mapping does.
 pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
-    let (place, _) = segment::find(context, id)?;
+    let (place, slot) = segment::find_any(context, id)?;
+    let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let added = add_attaches(context, &lock_context, context.me(), place.index, 1)?;
-    if added { Ok(()) } else { Err(Errno::NOMEM.into()) }
+    let lock = context.pool().registry_lock();
+    flatten(change::run(context, &lock_context, lock, "attach-again", |txn| {
+        // Since it was found, another thread may have let go of it, and its slot have the next one.
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if slot_state.sequence != place.sequence || !is_there(slot_state) {
+            return Ok(Err(Errno::INVAL));
+        }
+        let added = attach(txn, layout, context.me(), place.index, AttachCount::mappings(1))?;
+        Ok(if added { Ok(()) } else { Err(Errno::NOMEM) })
+    }))
 }
 
-/// Adds attaches for a client; false when there is no record left.
-pub(crate) fn add_attaches(
+/// Whether a slot has a segment that can be attached.
+fn is_there(slot_state: SlotState) -> bool {
+    slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed)
+}
+
+/// Adds attaches of this process's of a System V segment; false when there is no record left, or no
+/// such segment any more.
+pub(super) fn add_attaches(
     context: &Context,
     lock_context: &LockContext<'_>,
-    client: ClientId,
-    segment: u32,
-    count: u32,
+    place: Place,
+    count: AttachCount,
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
+    let slot = slot_at(layout, Kind::Segment, place.index)?;
     vshmem_sync::with_lock(*lock_context, context.pool().registry_lock(), "attach", |txn| {
-        attach(txn, layout, client, segment, count)
+        // Since it was found, it may have gone, and its slot have the next one.
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        Ok(slot_state.sequence == place.sequence
+            && is_there(slot_state)
+            && attach(txn, layout, context.me(), place.index, count)?)
     })
 }
 
-/// Takes all attaches of a client away. May be left halfway and begun again.
+/// Takes away what a client has of `what` on all segments. May be left halfway and begun again.
 pub(crate) fn release_attaches(
     context: &Context,
     lock_context: &LockContext<'_>,
     client: ClientId,
+    what: AttachCount,
 ) -> Result<(), Fault> {
     let layout = context.pool().layout();
     let head_at = field!(slot_of(layout, client)?, ClientSlot, attaches);
+    // Records that stay, for descriptors: they are passed.
+    let mut kept = 0;
     for _ in 0..=layout.attaches.count {
-        let more = vshmem_sync::with_lock(
+        let step = vshmem_sync::with_lock(
             *lock_context,
             context.pool().registry_lock(),
             "leave-attach",
             |txn| {
-                let Some(record) = txn.get(head_at)?.checked_sub(1) else {
-                    return Ok(false);
+                let Some(at) = nth_of_segment(txn, layout, head_at, kept)? else {
+                    return Ok(Step::Finished);
                 };
-                let at = attach_at(layout, record)?;
                 if txn.get_word(field!(at, AttachSlot, client))? != client.word() {
                     // The slot's next holder has begun to attach.
-                    return Ok(false);
+                    return Ok(Step::Finished);
                 }
                 let segment = txn.get(field!(at, AttachSlot, segment))?;
                 let Some(segment) = segment.checked_sub(1) else {
                     return Err(Fault::corrupt(at, "an attach record of nothing"));
                 };
-                detach(txn, layout, client, segment, u32::MAX)
+                let held = count_at(txn, field!(at, AttachSlot, count))?;
+                detach(txn, layout, client, segment, what)?;
+                Ok(if held.minus(what).is_none() { Step::Gone } else { Step::Stays })
             },
         )?;
-        if !more {
-            return Ok(());
+        match step {
+            Step::Finished => return Ok(()),
+            Step::Gone => {}
+            Step::Stays => kept += 1,
         }
     }
     Err(Fault::corrupt(head_at, "an attach list without an end"))
 }
 
+/// What became of an attach record.
+enum Step {
+    /// There was none.
+    Finished,
+    /// It is no more.
+    Gone,
+    /// Something of it is left.
+    Stays,
+}
+
 /// Gives up all attaches of this process, as exec does.
 pub(crate) fn detach_all(context: &Context) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
-    release_attaches(context, &context.lock_context_of(&slot_guard), context.me())
+    let lock_context = context.lock_context_of(&slot_guard);
+    release_attaches(context, &lock_context, context.me(), AttachCount::ALL_MAPPINGS)
         .map_err(Failure::from)
 }

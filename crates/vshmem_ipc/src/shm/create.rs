@@ -3,7 +3,9 @@
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
 use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{Layout, ObjectHeader, ObjectState, PAGE_BYTES, Registry};
+use vshmem_wire::{
+    AttachCount, Layout, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Registry,
+};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
@@ -45,7 +47,7 @@ pub(crate) fn shmget(
     let geometry = pool.geometry();
     for _ in 0..MOST_TRIES {
         if let Some(place) = lookup::existing(context, Kind::Segment, key, flags)? {
-            let slot = match segment::find(context, place.id()) {
+            let slot = match segment::find_any(context, place.id()) {
                 Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?.1,
             };
@@ -215,7 +217,7 @@ fn begin_segment(
         txn.update(at!(slot, first_page), extent.first)?;
         txn.update(at!(slot, pages), extent.pages)?;
         txn.update(at!(slot, extent), extent.slot)?;
-        txn.update(at!(slot, attached), 0)?;
+        txn.update_word(at!(slot, attached), AttachCount::default().pack())?;
         txn.update_word(at!(slot, maker), context.me().word())?;
         table::begin_task(txn, Kind::Segment, place.index)?;
         Ok(Ok((place, extent)))
@@ -237,8 +239,8 @@ fn publish_segment(
     let layout = pool.layout();
     let permission = Permission::of_new(key, flags, caller);
     flatten(change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
-        let exists =
-            key != 0 && table::find_key(layout, Kind::Segment, key, |at| txn.get(at))?.is_some();
+        let exists = key != 0
+            && table::find_key(layout, Kind::Segment, key, |at| txn.get_word(at))?.is_some();
         if exists {
             return Ok(Ok(false));
         }
@@ -250,10 +252,11 @@ fn publish_segment(
         txn.update(at!(slot, detach_time), 0)?;
         txn.update(at!(slot, creator), context.process_ref().pack())?;
         txn.update(at!(slot, last), 0)?;
-        txn.update(at!(slot, maker), 0)?;
+        txn.update_word(at!(slot, maker), 0)?;
+        txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
         table::end_task(txn, Kind::Segment, place.index)?;
         if key != 0 {
-            table::enter_key(txn, layout, Kind::Segment, place.index, key)?;
+            table::enter_key(txn, layout, Kind::Segment, place.index)?;
         }
         let live = SlotState { state: ObjectState::Live as u32, sequence: place.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;

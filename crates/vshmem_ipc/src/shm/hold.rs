@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::{LockContext, field};
-use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES};
+use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
@@ -69,9 +69,10 @@ fn publish_held(
         txn.update(at!(slot, detach_time), 0)?;
         txn.update(at!(slot, creator), context.process_ref().pack())?;
         txn.update(at!(slot, last), context.process_ref().pack())?;
-        txn.update(at!(slot, maker), 0)?;
+        txn.update_word(at!(slot, maker), 0)?;
+        txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
         table::end_task(txn, Kind::Segment, place.index)?;
-        if !attach(txn, layout, context.me(), place.index, 1)? {
+        if !attach(txn, layout, context.me(), place.index, AttachCount::mappings(1))? {
             txn.clear();
             return Ok(Err(Errno::NOMEM));
         }

@@ -1,4 +1,5 @@
-//! Shared memory segments: shmget(2), shmop(2), shmctl(2).
+//! Shared memory segments, shmget(2), shmop(2), shmctl(2), and POSIX shared memory objects,
+//! shm_overview(7).
 //!
 //! # Locking
 //! Everything is under the registry lock; steps are short. Memory is prepared (backed, zeroed)
@@ -9,6 +10,7 @@ pub(crate) mod clean;
 pub(crate) mod create;
 pub(crate) mod hold;
 mod node_key;
+pub(crate) mod posix;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod status;

@@ -6,9 +6,9 @@ use vshmem_wire::{ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
-use crate::pool::id::Place;
+use crate::pool::id::{Kind, Place};
 use crate::registry::permission::Permission;
-use crate::registry::table;
+use crate::registry::{name, table};
 
 /// Where a segment lies in the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,17 @@ macro_rules! at {
 
 pub(crate) use at;
 
-/// The slot of an id: a live segment, or one that is removed and still attached.
+/// The slot of a System V segment's id: a live one, or one that is removed and still attached.
 pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Failure> {
+    let (place, slot) = find_any(context, id)?;
+    if name::is_posix(context.pool().map(), Kind::Segment, slot)? {
+        return Err(Errno::INVAL.into());
+    }
+    Ok((place, slot))
+}
+
+/// As [`find`], also of a POSIX shared memory object.
+pub(super) fn find_any(context: &Context, id: i32) -> Result<(Place, u64), Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
     let look = || -> Verdict<u64> {
         let Some(slot) = context.pool().layout().shm.at(place.index) else {
@@ -92,7 +101,7 @@ pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, F
     };
     let size = flatten(read())?;
     // What was read belongs to this incarnation only if it still stands.
-    find(context, place.id())?;
+    find_any(context, place.id())?;
     Ok(size)
 }
 

@@ -8,9 +8,9 @@ use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
-use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, SlotState, per_kind};
+use crate::registry::{lookup, name};
 use crate::shm::record::destroy;
 use crate::shm::segment::{self, SegmentStat, ShmInfo, at, pages_of};
 
@@ -169,22 +169,30 @@ fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat
     flatten(read())
 }
 
-/// SHM_INFO.
+/// SHM_INFO, of System V segments alone.
 pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let count = || -> Verdict<ShmInfo> {
-        let segments = load_value(map, per_kind!(layout, in_use, Kind::Segment))?;
-        let pages = load_value(map, field!(layout.registry, Registry, pages_used))?;
+        let mut info = ShmInfo {
+            segments: load_value(map, per_kind!(layout, in_use, Kind::Segment))?,
+            pages: load_value(map, field!(layout.registry, Registry, pages_used))?,
+            highest: 0,
+        };
         let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
-        let mut highest = 0;
         for index in 0..high.min(layout.shm.count as u32) {
             let slot = table::slot_at(layout, Kind::Segment, index)?;
             let slot_state = table::slot_state(map, slot)?;
-            if slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed) {
-                highest = index;
+            if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
+                continue;
+            }
+            if name::is_posix(map, Kind::Segment, slot)? {
+                info.segments = info.segments.saturating_sub(1);
+                info.pages = info.pages.saturating_sub(load_value(map, at!(slot, pages))?);
+            } else {
+                info.highest = index;
             }
         }
-        Ok(Ok(ShmInfo { segments, pages, highest }))
+        Ok(Ok(info))
     };
     flatten(count())
 }

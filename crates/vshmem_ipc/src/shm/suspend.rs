@@ -4,20 +4,23 @@
 //! A removed segment goes with its last attach, and its pages to the thread that asks next, while a
 //! program whose exec has failed still has them mapped. So an attach that keeps a removed segment
 //! is not given up: the program that follows does that (`Client::join`), or who sees the process
-//! end.
+//! end. Nor is one of a POSIX object, whose memory may move while nobody has it mapped.
 
 use rustix::io::Errno;
 use vshmem_mem::Scratch;
-use vshmem_sync::{Fault, Txn, field, load_value, with_lock};
-use vshmem_wire::{AttachSlot, ClientSlot, ObjectHeader, ObjectState};
+use vshmem_sync::{Fault, Txn, field, load_value, load_word, with_lock};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientSlot, ObjectHeader, ObjectName, ObjectState,
+};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
+use crate::registry::attach_records::{attach_at, count_at, nth_of_segment};
 use crate::registry::table::{self, SlotState};
 use crate::shm::attach;
-use crate::shm::record::{attach_at, detach};
+use crate::shm::record::detach;
 use crate::shm::segment::{self, at};
 
 /// Attaches that were given up for the time of an exec.
@@ -33,8 +36,8 @@ pub struct Suspended {
 struct HeldAttach {
     place: Place,
     count: u32,
-    /// No other process has it attached, and it is removed.
-    is_last_of_removed: bool,
+    /// It is a POSIX object, or no other process has it attached, and it is removed.
+    must_stay: bool,
 }
 
 impl Suspended {
@@ -53,7 +56,7 @@ impl Suspended {
 }
 
 /// Gives up the attaches of this process, whose only thread asks, but those that keep removed
-/// segments. Uses no heap.
+/// segments and those of POSIX objects. Uses no heap.
 pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -67,13 +70,14 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> 
             let lock = context.pool().registry_lock();
             let held = with_lock(lock_context, lock, "suspend-attach", |txn| {
                 let Some(held) = held_behind(context, txn, head_at, kept)? else { return Ok(None) };
-                if !held.is_last_of_removed {
-                    detach(txn, context.pool().layout(), context.me(), held.place.index, u32::MAX)?;
+                if !held.must_stay {
+                    let all = AttachCount::ALL_MAPPINGS;
+                    detach(txn, context.pool().layout(), context.me(), held.place.index, all)?;
                 }
                 Ok(Some(held))
             })?;
             match held {
-                Some(held) if held.is_last_of_removed => kept += 1,
+                Some(held) if held.must_stay => kept += 1,
                 Some(held) => suspended.add(held),
                 None => break,
             }
@@ -98,8 +102,8 @@ pub(crate) fn resume_attaches(
             let (place, _) = segment::find(context, id)?;
             let slot_guard = context.slot_guard()?;
             let lock_context = context.lock_context_of(&slot_guard);
-            attach::add_attaches(context, &lock_context, context.me(), place.index, count)
-                .map_err(Failure::from)
+            let count = AttachCount::mappings(count);
+            attach::add_attaches(context, &lock_context, place, count).map_err(Failure::from)
         };
         if again() != Ok(true) {
             gone(id);
@@ -107,7 +111,8 @@ pub(crate) fn resume_attaches(
     }
 }
 
-/// Whether this process keeps a segment that is removed: `suspend_attaches` would not give that up.
+/// Whether this process keeps a segment that is removed, or a POSIX object: `suspend_attaches` would
+/// not give that up.
 pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
     let look = || -> Result<bool, Fault> {
         let (map, layout) = (context.pool().map(), context.pool().layout());
@@ -117,16 +122,19 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
             let Some(record) = next.checked_sub(1) else { break };
             let at = attach_at(layout, record)?;
             let segment = load_value(map, field!(at, AttachSlot, segment))?;
+            next = load_value(map, field!(at, AttachSlot, next))?;
+            if segment & ATTACHED_QUEUE != 0 {
+                continue;
+            }
             let Some(slot) = segment.checked_sub(1).and_then(|index| layout.shm.at(index)) else {
                 break;
             };
-            if load_value(map, at!(slot, attached))?
-                == load_value(map, field!(at, AttachSlot, count))?
-                && table::slot_state(map, slot)?.is(ObjectState::Doomed)
-            {
+            let is_posix = ObjectName::is_posix(load_word(map, at!(slot, name))?);
+            let is_last = load_word(map, at!(slot, attached))?
+                == load_word(map, field!(at, AttachSlot, count))?;
+            if is_posix || is_last && table::slot_state(map, slot)?.is(ObjectState::Doomed) {
                 return Ok(true);
             }
-            next = load_value(map, field!(at, AttachSlot, next))?;
         }
         Ok(false)
     };
@@ -136,8 +144,8 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
 fn count_attach_records(context: &Context) -> Result<usize, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let mut next = load_value(map, field!(slot_of(layout, context.me())?, ClientSlot, attaches))?;
-    // A client has one record of a segment at most.
-    for records in 0..=layout.attaches.count.min(layout.shm.count) {
+    // A client has one record of a segment, and of a queue, at most.
+    for records in 0..=layout.attaches.count.min(layout.shm.count + layout.msg.count) {
         let Some(record) = next.checked_sub(1) else { return Ok(records as usize) };
         next = load_value(map, field!(attach_at(layout, record)?, AttachSlot, next))?;
     }
@@ -152,24 +160,19 @@ fn held_behind(
     passed: u32,
 ) -> Result<Option<HeldAttach>, Fault> {
     let layout = context.pool().layout();
-    let mut next = txn.get(head_at)?;
-    for _ in 0..passed {
-        let Some(record) = next.checked_sub(1) else { return Ok(None) };
-        next = txn.get(field!(attach_at(layout, record)?, AttachSlot, next))?;
-    }
-    let Some(record) = next.checked_sub(1) else { return Ok(None) };
-    let at = attach_at(layout, record)?;
+    let Some(at) = nth_of_segment(txn, layout, head_at, passed)? else { return Ok(None) };
     let segment = txn.get(field!(at, AttachSlot, segment))?;
     let Some(index) = segment.checked_sub(1) else {
         return Err(Fault::corrupt(at, "an attach record of nothing"));
     };
     let slot = table::slot_at(layout, Kind::Segment, index)?;
     let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-    let count = txn.get(field!(at, AttachSlot, count))?;
-    let is_last = txn.get(at!(slot, attached))? == count;
+    let is_posix = ObjectName::is_posix(txn.get_word(at!(slot, name))?);
+    let held = count_at(txn, field!(at, AttachSlot, count))?;
+    let is_last = count_at(txn, at!(slot, attached))? == held;
     Ok(Some(HeldAttach {
         place: Place { index, sequence: slot_state.sequence },
-        count,
-        is_last_of_removed: is_last && slot_state.is(ObjectState::Doomed),
+        count: held.attached,
+        must_stay: is_posix || is_last && slot_state.is(ObjectState::Doomed),
     }))
 }

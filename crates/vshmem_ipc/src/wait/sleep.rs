@@ -6,6 +6,7 @@ use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
 use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
 use vshmem_wire::{ThreadSlot, WaitCounts, WaitState};
 
+use crate::client::lease;
 use crate::context::Context;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
@@ -37,6 +38,24 @@ pub(crate) fn sleep_in_wait_queue(
     // Only now: a handler that does not return must not leave a thread in the wait queue.
     hide_waiter();
     ended
+}
+
+/// Takes a thread out of the wait queue that it has just entered and need not sleep in. What
+/// another thread has done about it meanwhile, if one has.
+pub(crate) fn leave_wait_queue(
+    context: &Context,
+    slot_guard: &SlotGuard<'_>,
+    wait_queue: WaitQueue,
+) -> Result<Option<Woken>, Fault> {
+    let lock_context = context.lock_context_of(slot_guard);
+    let left = leave_one(context, &lock_context, wait_queue, slot_guard.slot);
+    let acted = match left {
+        Ok(true) => Ok(None),
+        Ok(false) => wait_result(context, slot_guard).map(Some),
+        Err(fault) => Err(fault),
+    };
+    hide_waiter();
+    acted
 }
 
 /// Counts a wait, or its end. Only this thread writes the word.
@@ -160,6 +179,11 @@ fn sleep_until(
                 looked += 1;
                 if recheck >= Duration::from_millis(1000) || looked % 256 == 0 {
                     recover()?;
+                    // The thread that evicted this domain may have ended before it came to this
+                    // client.
+                    if !lease::is_in_active_domain(context)? {
+                        return Err(Fault::Evicted);
+                    }
                     context.watchdog();
                 }
             }

@@ -2,6 +2,7 @@
 
 use crate::fixture::*;
 use proptest::prelude::*;
+use std::sync::atomic::AtomicBool;
 use vshmem_ipc::{Client, Pool, Severity};
 use vshmem_mem::Ordering;
 use vshmem_sync::field;
@@ -62,8 +63,8 @@ fn most_single_changes_of_a_table_are_noticed() {
         ("count of a queue", layout.msg.offset + CELL_BYTES * 12),
         ("first message", layout.msg.offset + CELL_BYTES * 13),
         ("last message", layout.msg.offset + CELL_BYTES * 14),
-        ("message in a ring", layout.msg.offset + 512 + CELL_BYTES * 24),
-        ("list beside a ring", layout.msg.offset + 512 + CELL_BYTES * 13),
+        ("message in a ring", layout.msg.offset + layout.msg.stride + CELL_BYTES * 24),
+        ("list beside a ring", layout.msg.offset + layout.msg.stride + CELL_BYTES * 13),
         ("mode of a queue", layout.msg.offset + CELL_BYTES * 23),
         ("state of a segment", field!(layout.shm.offset, ObjectHeader, state)),
         ("key of a set", field!(layout.sem.offset, ObjectHeader, key)),
@@ -84,6 +85,33 @@ fn most_single_changes_of_a_table_are_noticed() {
         pool.map().store(at, word, Ordering::Relaxed).unwrap();
         sound(&pool);
     }
+}
+
+#[test]
+fn clients_that_come_and_go_are_nothing_wrong() {
+    const CHECKS: u32 = 400;
+    let (pool, _me) = busy();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for pid in [20, 21] {
+            let (pool, over) = (&pool, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let client = join(pool, pid);
+                    let segment = client.segment(PRIVATE, 4096, 0).unwrap();
+                    client.shmat(segment, true, false, &ROOT).unwrap();
+                    client.segment_remove(segment, &ROOT).unwrap();
+                    client.leave().unwrap();
+                }
+            });
+        }
+        let findings: Vec<_> = (0..CHECKS).flat_map(|_| pool.check().unwrap()).collect();
+        over.store(true, Ordering::Relaxed);
+        // A thread without a CPU for so long as a check takes is unfinished indeed.
+        let is_wrong = |finding: &vshmem_ipc::Finding| finding.severity == Severity::Wrong;
+        assert!(!findings.iter().any(is_wrong), "{findings:#?}");
+    });
+    sound(&pool);
 }
 
 proptest! {

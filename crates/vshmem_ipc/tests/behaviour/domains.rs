@@ -1,5 +1,6 @@
 use crate::fixture::*;
 use vshmem_ipc::{Client, DomainIdentity, Errno, WakeScope};
+use vshmem_mem::Ordering;
 use vshmem_wire::{ClientState, DomainState};
 
 #[test]
@@ -175,5 +176,57 @@ fn an_evicted_domain_is_refused_until_its_death_is_confirmed() {
     me.set_remove(set, &ROOT).unwrap();
     me.queue_remove(queue, &ROOT).unwrap();
     me.segment_remove(segment, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+/// As the agent of a guest does that finds itself alone with a copy of the pool. Clients that
+/// joined before it and after it, one asleep, one with an adjustment.
+#[test]
+fn a_client_that_evicts_its_own_domain_leaves_no_other_client_of_it_asleep() {
+    let pool = pool();
+    let me = join_in(&pool, "a", 10);
+    let set = me.set(2);
+    let [before, agent, after] = [20, 21, 22].map(|pid| join_in(&pool, "b", pid));
+    for client in [&before, &agent, &after] {
+        client.op(set, &[undone(up(1))]).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let waiters = [&before, &after].map(|client| scope.spawn(|| client.op(set, &[down(0)])));
+        until("asleep", || asleep(&pool) == 2);
+        agent.evict_domain(agent.domain()).unwrap();
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Err(Errno::IO));
+        }
+    });
+    assert_eq!((me.value(set, 1), me.waiters(set, 0, false)), (0, 0));
+    for client in [&before, &agent, &after] {
+        assert_eq!(client.op(set, &[up(0)]), Err(Errno::IO));
+    }
+    sound(&pool);
+    me.reap_domain(agent.domain()).unwrap();
+    me.set_remove(set, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+/// The thread that evicts a domain may be killed when it has written that down and done nothing
+/// yet.
+#[test]
+fn a_waiter_finds_out_by_itself_that_its_domain_was_evicted() {
+    let pool = pool();
+    let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
+    let set = me.set(1);
+    let state = pool.layout().domains.at(other.domain()).unwrap();
+    let alive = pool.map().load(state, Ordering::Relaxed).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.op(set, &[down(0)]));
+        until("asleep", || asleep(&pool) == 1);
+        assert_eq!(other.must_start_agent(|_| false), Ok(true));
+        let evicted = (alive & !0xffff_ffff) | DomainState::Evicted as u64;
+        pool.map().store(state, evicted, Ordering::Relaxed).unwrap();
+        assert_eq!(waiter.join().unwrap(), Err(Errno::IO));
+    });
+    assert_eq!(other.must_start_agent(|_| false), Ok(false), "it could not join");
+    me.reap_domain(other.domain()).unwrap();
+    me.set_remove(set, &ROOT).unwrap();
     empty(&pool, &me);
 }

@@ -39,6 +39,15 @@ impl Caller for User {
     fn unlimited(&self) -> bool {
         self.0 == 0
     }
+    fn overrides_modes(&self) -> bool {
+        self.0 == 0
+    }
+    fn acts_as_owner(&self) -> bool {
+        self.0 == 0
+    }
+    fn changes_owners(&self) -> bool {
+        self.0 == 0
+    }
 }
 
 /// Zeroes what is dirty.
@@ -50,6 +59,16 @@ impl Backing for Zeroing<'_> {
             self.0.map().zero(offset, bytes as usize).map_err(|_| Errno::NOMEM)?;
         }
         Ok(())
+    }
+
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        self.prepare(offset, bytes, true)
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
+        let mut pages = vec![0; bytes as usize];
+        self.0.map().read(from, &mut pages).map_err(|_| Errno::NOMEM)?;
+        self.0.map().write(to, &pages).map_err(|_| Errno::NOMEM)
     }
 }
 
@@ -82,6 +101,7 @@ pub fn small() -> Geometry {
         shmmin: 1,
         shmmax: u64::MAX - (1 << 24),
         shmall: u64::MAX - (1 << 24),
+        futexes: 8,
         pages: 256,
     }
 }

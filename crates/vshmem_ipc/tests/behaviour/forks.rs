@@ -1,5 +1,6 @@
 use crate::fixture::*;
-use vshmem_ipc::Errno;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vshmem_ipc::{Client, Errno, QueueOpen, QueueSize};
 use vshmem_wire::{ClientId, ThreadSlot};
 
 #[test]
@@ -48,6 +49,89 @@ fn a_cancelled_fork_gives_the_slot_back() {
     parent.shmdt(a).unwrap();
     parent.segment_remove(a, &ROOT).unwrap();
     empty(&pool, &parent);
+}
+
+#[test]
+fn a_fork_beside_threads_that_let_go_of_segments_counts_what_is_there() {
+    const ROUNDS: u32 = 400;
+    let pool = pool();
+    let parent = join(&pool, 10);
+    // Two slots are left: one that has become free is soon the next segment's. Behind the first
+    // record there is enough to copy for that to happen meanwhile.
+    let stay: Vec<_> = (0..pool.geometry().shmmni - 2)
+        .map(|_| {
+            let id = parent.segment(PRIVATE, 1, 0).unwrap();
+            parent.shmat(id, true, false, &ROOT).unwrap();
+            id
+        })
+        .collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // A child may keep what is removed.
+                let Ok(id) = parent.segment(PRIVATE, 1, 0) else { continue };
+                parent.shmat(id, true, false, &ROOT).unwrap();
+                parent.segment_remove(id, &ROOT).unwrap();
+                parent.shmdt(stay[0]).unwrap();
+                parent.shmat(stay[0], true, false, &ROOT).unwrap();
+                parent.shmdt(id).unwrap();
+            }
+        });
+        let only_again = reserve_and_cancel(&parent, ROUNDS);
+        over.store(true, Ordering::Relaxed);
+        assert!(only_again, "a fork fails with EAGAIN, or not at all");
+    });
+    sound(&pool);
+    for id in stay {
+        assert_eq!(parent.segment_stat(id, &ROOT).unwrap().attached, 1);
+        parent.shmdt(id).unwrap();
+        parent.segment_remove(id, &ROOT).unwrap();
+    }
+    empty(&pool, &parent);
+}
+
+#[test]
+fn a_fork_beside_threads_that_close_queues_counts_what_is_there() {
+    const ROUNDS: u32 = 400;
+    let pool = pool();
+    let parent = join(&pool, 10);
+    let new = QueueOpen {
+        read: true,
+        write: true,
+        create: true,
+        exclusive: true,
+        mode: 0o600,
+        size: Ok(QueueSize::DEFAULT),
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let id = parent.mq_open(b"q", &new, &ROOT).unwrap();
+                parent.mq_unlink(b"q", &ROOT).unwrap();
+                parent.mq_close(id).unwrap();
+            }
+        });
+        let only_again = reserve_and_cancel(&parent, ROUNDS);
+        over.store(true, Ordering::Relaxed);
+        assert!(only_again, "a fork fails with EAGAIN, or not at all");
+    });
+    sound(&pool);
+    empty(&pool, &parent);
+}
+
+/// Keeps slots for children, and gives them back. A fork may be refused while others never rest:
+/// whether all that was refused was so.
+fn reserve_and_cancel(parent: &Client, rounds: u32) -> bool {
+    let mut only_again = true;
+    for _ in 0..rounds {
+        match parent.reserve_child() {
+            Ok(kept) => parent.cancel_child(kept),
+            Err(errno) => only_again &= errno == Errno::AGAIN,
+        }
+    }
+    only_again
 }
 
 #[test]

@@ -54,8 +54,11 @@ impl Plan {
 pub fn make(together: usize) -> Plan {
     let most = together;
     let mut places: BTreeMap<String, &'static Scenario> = BTreeMap::new();
-    let (alone, together): (Vec<_>, Vec<_>) =
-        SCENARIOS.iter().partition(|scenario| ALONE.contains(&scenario.name));
+    let only = std::env::var("CRASH_SCENARIO");
+    let (alone, together): (Vec<_>, Vec<_>) = SCENARIOS
+        .iter()
+        .filter(|scenario| only.as_ref().map_or(true, |name| name == scenario.name))
+        .partition(|scenario| ALONE.contains(&scenario.name));
     for scenario in together.into_iter().chain(alone) {
         for point in run::points(scenario).into_keys() {
             places.entry(point).or_insert(scenario);

@@ -84,6 +84,7 @@ impl Run {
             ("threads", 48),
             ("attaches", 64),
             ("undos", 32),
+            ("futexes", 4),
             ("slabs", scenario.slabs),
         ];
         let request = CreateRequest {

@@ -1,7 +1,12 @@
 //! What the child does, what the others do meanwhile, and what has to hold afterwards.
 
 mod deaths;
+mod ends;
+mod locks;
 mod messages;
+mod posix_queues;
+mod posix_shm;
+mod semaphores;
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -13,7 +18,13 @@ use crate::fixture::*;
 use crate::run::{Fate, Order, join_as_child, sleeping};
 
 use deaths::*;
+use ends::verify_all;
+pub use ends::verify_empty;
+use locks::*;
 use messages::*;
+use posix_queues::*;
+use posix_shm::*;
+use semaphores::*;
 
 pub struct Scenario {
     pub name: &'static str,
@@ -51,6 +62,14 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "semaphores", act: semaphores, ..PLAIN },
     Scenario { name: "large-sets", slabs: 40, act: large_sets, ..PLAIN },
     Scenario { name: "queues", act: queues, ..PLAIN },
+    Scenario {
+        name: "names",
+        prepare: prepare_names,
+        act: names,
+        survive: survive_names,
+        verify: verify_names,
+        ..PLAIN
+    },
     Scenario { name: "rings", prepare: prepare_rings, act: rings, ..PLAIN },
     Scenario { name: "slots", prepare: prepare_slots, act: slots, ..PLAIN },
     Scenario {
@@ -69,6 +88,22 @@ pub const SCENARIOS: &[Scenario] = &[
         prepare: prepare_waiters,
         act: wakes,
         attend: send_to_sleep,
+        ..PLAIN
+    },
+    Scenario {
+        name: "locks",
+        prepare: prepare_locks,
+        act: locks,
+        survive: survive_locks,
+        verify: verify_locks,
+        ..PLAIN
+    },
+    Scenario {
+        name: "posix-queues",
+        prepare: prepare_posix_queues,
+        act: posix_queues,
+        survive: survive_posix_queues,
+        verify: verify_posix_queues,
         ..PLAIN
     },
     Scenario { name: "forks", act: forks, ..PLAIN },
@@ -191,64 +226,6 @@ fn verify(session: &Session, _: &Order) -> Result<(), String> {
     verify_all(session, ALL_TOKENS)
 }
 
-fn verify_all(session: &Session, expected: u32) -> Result<(), String> {
-    let me = session.client();
-    let set = tokens(me);
-    let values: Vec<u32> = (0..3).map(|n| me.value(set, n)).collect();
-    if values.iter().sum::<u32>() != expected {
-        return Err(format!("tokens are {values:?}, together not {expected}"));
-    }
-    let queue = queue(me);
-    let mut numbers = Vec::new();
-    while let Ok((kind, text)) = me.receive_now(queue, 0) {
-        if kind == NUMBERED {
-            numbers.push(u32::from_ne_bytes(text[..4].try_into().expect("a number")));
-            if text[4..].iter().any(|byte| *byte != text[0]) {
-                return Err(format!("message {numbers:?} is torn"));
-            }
-        }
-    }
-    if numbers.windows(2).any(|pair| pair[0] + 1 != pair[1]) {
-        return Err(format!("messages are {numbers:?}"));
-    }
-    let stat = me.segment_stat(segment(session), &ROOT).map_err(|errno| errno.to_string())?;
-    if stat.attached != 0 {
-        return Err(format!("{} attaches are left", stat.attached));
-    }
-    Ok(())
-}
-
-/// Everything goes, and nothing is left: not even the session's place.
-pub fn verify_empty(session: &Session) -> Result<(), String> {
-    let me = session.client();
-    let pool = me.pool();
-    for row in pool.objects(Kind::Segment).expect("a list") {
-        me.segment_remove(id(me.id_of(row)), &ROOT).expect("a removal");
-    }
-    for row in pool.objects(Kind::Semaphore).expect("a list") {
-        me.set_remove(id(me.id_of(row)), &ROOT).expect("a removal");
-    }
-    for row in pool.objects(Kind::Queue).expect("a list") {
-        me.queue_remove(id(me.id_of(row)), &ROOT).expect("a removal");
-    }
-    for row in pool.clients().expect("a list") {
-        if row.index != me.client() && row.domain == me.domain() {
-            return Err(format!("client {} is left", row.index));
-        }
-    }
-    let room = room(pool);
-    let pages = pool.geometry().pages;
-    if room.pages_used != 0 || room.free_extents != 1 || room.largest_free != pages {
-        return Err(format!("{room:?}"));
-    }
-    me.reap(me.client_id()).expect("reaping");
-    let left = crate::fixture::room(pool);
-    if left.chunks_in_objects != 0 || left.chunks_held != 0 || left.threads != 0 {
-        return Err(format!("{left:?}"));
-    }
-    Ok(())
-}
-
 fn segments(session: Session) {
     let me = session.client();
     let shared = segment(&session);
@@ -296,49 +273,6 @@ fn cleans(session: Session) {
     assert_eq!(me.clean_pages(u64::MAX, &Broke), Err(Errno::NOSPC));
     me.segment_remove(again, &ROOT).expect("a removal");
     me.segment_remove(made[3], &ROOT).expect("a removal");
-}
-
-fn semaphores(session: Session) {
-    let me = session.client();
-    let set = tokens(me);
-    // Without the lock: over others than the one before, and over the same.
-    for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2), (0, 1)] {
-        me.op(set, &[down(from), up(to)]).expect("an array");
-    }
-    me.op(set, &[down(0), up(0), down(0), up(1)]).expect("an array");
-    me.op(set, &[undone(by(0, -2)), undone(by(2, 2))]).expect("an array");
-    me.op(set, &[undone(down(1)), up(2), down(2), undone(up(0))]).expect("an array");
-    for one in [undone(down(0)), undone(down(0)), undone(up(1)), undone(down(1))] {
-        me.op(set, &[one]).expect("an operation without the lock");
-    }
-    // Nothing takes these back.
-    for one in [up(59), down(59)] {
-        me.op(wide(me), &[one]).expect("an operation without the lock");
-    }
-    assert_eq!(me.op(set, &[now(by(0, -50))]), Err(Errno::AGAIN));
-    assert_eq!(me.op(set, &[up(0), now(by(1, -50))]), Err(Errno::AGAIN));
-    let own = id(me.semget(key(OWN), 5, CREATE | 0o600, &ROOT));
-    me.put(own, 1, 7);
-    me.set_semaphores(own, &|n| n as u16, &ROOT).expect("SETALL");
-    me.op(own, &[undone(up(4))]).expect("an operation");
-    me.semaphore_values(own, &ROOT, |_, _| ()).expect("GETALL");
-    me.set_change(own, 1, 1, 0o666, &ROOT).expect("IPC_SET");
-    let waits = Some(Duration::from_millis(1));
-    assert_eq!(me.semop(own, &[down(0)], waits, &ROOT), Err(Errno::AGAIN));
-    assert_eq!(me.semop(own, &[undone(by(1, -20))], waits, &ROOT), Err(Errno::AGAIN));
-    me.set_remove(own, &ROOT).expect("a removal");
-    let call: Vec<_> = (0..60).map(|n| undone(up(n))).collect();
-    me.op(wide(me), &call).expect("a long array");
-    me.apply_adjustments().expect("an undo");
-}
-
-fn large_sets(session: Session) {
-    let me = session.client();
-    let own = id(me.semget(key(OWN), 9000, CREATE | 0o600, &ROOT));
-    let call: Vec<_> = (0..400).map(|n| undone(by(n * 20, 2))).collect();
-    me.op(own, &call).expect("a long array");
-    me.set_semaphores(own, &|_| 3, &ROOT).expect("SETALL");
-    me.set_remove(own, &ROOT).expect("a removal");
 }
 
 /// Sleeps in every way, until the survivor does what is waited for.

@@ -1,7 +1,7 @@
 //! Plays what the fuzzer has found worth keeping (`fuzz/corpus`), without the fuzzer.
 
 use crate::places;
-use crate::script::{TARGETS, open, play};
+use crate::script::{TARGETS, open, play, seal};
 use crate::setup::Setup;
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
@@ -29,6 +29,17 @@ fn stories_of_the_fuzzer_end_well() {
             });
         }
     }
+}
+
+/// Those of another format, or that are cut short, say nothing about what is behind the superblock.
+#[test]
+fn a_superblock_of_the_fuzzer_is_that_of_a_pool() {
+    let is_pool = |mut header: Vec<u8>| {
+        seal(&mut header);
+        Pool::identify(&header, 1 << 40).is_ok()
+    };
+    let has_pool = stories("open").into_iter().any(|(_, header)| is_pool(header));
+    assert!(has_pool, "`fuzz/seeds target/release/vshmem` makes some");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Everything that a member can do, once. The results do not matter here.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use vshmem_ipc::{Client, Kind, Pool, Receive};
+use vshmem_ipc::{Client, Kind, LockOwner, Pool, Receive, Wait};
+use vshmem_mem::{Clock, Deadline, signals_handled};
 
 use super::fixture::*;
-use super::setup::{KEY, SHORT, Setup, newcomer};
+use super::setup::{BOTH, KEY, MAKE, NAME, QUEUE, SHORT, Setup, address, newcomer};
 
 /// Who works on what.
 pub struct Stage<'a> {
@@ -21,6 +23,10 @@ pub struct Stage<'a> {
 impl Stage<'_> {
     fn kind(&self) -> Kind {
         Kind::ALL[self.nth as usize % 3]
+    }
+
+    fn object(&self) -> i32 {
+        self.setup.objects[self.nth as usize % 2]
     }
 
     fn set(&self) -> i32 {
@@ -81,6 +87,39 @@ pub const ALL: &[Operation] = &[
         let _ = s.me.segment_change(id, 1, 2, 0o666, &ROOT);
         let _ = s.me.segment_lock(id, s.nth & 1 == 0, Some(1 << 16), &ROOT);
     }),
+    ("shm_open", |s| {
+        let backing = &Zeroing(s.pool);
+        let name = [b'n', s.nth as u8 % 5];
+        for (name, how) in [(NAME, BOTH), (&name[..], MAKE)] {
+            if let Ok(id) = s.me.posix_shm_open(name, how, &ROOT, backing) {
+                let _ = s.me.posix_shm_keep(id);
+                let _ = s.me.posix_shm_close(id);
+            }
+        }
+        let _ = s.me.posix_shm_keep_only(&[(s.object(), 1 + s.nth as u32 % 3)]);
+    }),
+    ("ftruncate", |s| {
+        let backing = &Zeroing(s.pool);
+        for bytes in [4096 * (s.nth % 4), 50, 4196] {
+            let _ = s.far.posix_shm_set_size(s.object(), bytes, backing);
+        }
+    }),
+    ("mmap of a descriptor", |s| {
+        for id in s.setup.objects {
+            let _ = s.me.posix_shm_attach(id).map(|at| {
+                let end = s.pool.layout().data.end();
+                assert!(at.offset + at.bytes <= end, "an object outside the pool");
+            });
+            let _ = s.me.shmdt(id);
+        }
+    }),
+    ("fstat", |s| {
+        for id in s.setup.objects {
+            let _ = (s.me.posix_shm_stat(id), s.far.posix_shm_name(id));
+            let _ = s.me.posix_shm_set_mode(id, s.nth as u32, &ROOT);
+            let _ = s.me.posix_shm_set_owner(id, Some(3), None, &ROOT);
+        }
+    }),
     ("semget", |s| {
         let _ = s.me.semget(KEY, 1, CREATE | 0o600, &ROOT);
         let _ = s.me.semget(s.nth as i32 % 5, 1 + s.nth as i32 * 37 % 600, CREATE | 0o600, &ROOT);
@@ -137,6 +176,54 @@ pub const ALL: &[Operation] = &[
     ("msgctl", |s| {
         let _ = s.me.queue_change(s.queue(), 0, 0, 0o600, 64 << (s.nth % 8), &ROOT);
     }),
+    ("mq_open", |s| {
+        for name in [NAME, &[b'q', s.nth as u8 % 5][..]] {
+            if let Ok(id) = s.me.mq_open(name, &QUEUE, &ROOT) {
+                let _ = (s.me.mq_keep(id), s.me.mq_close(id));
+            }
+        }
+    }),
+    ("mq_send", |s| {
+        for id in s.setup.posix_queues {
+            let _ = s.me.mq_send(id, &[5; 90], s.nth as u32 % 9, Wait::Never);
+            let _ = s.far.mq_send(id, &[6; 4], 0, Wait::Never);
+        }
+    }),
+    ("mq_receive", |s| {
+        for id in s.setup.posix_queues {
+            let _ = s.far.mq_receive(id, 8192, Wait::Never, &mut |priority, size, copy| {
+                assert!((0..32768).contains(&priority), "a priority that cannot be");
+                copy(&mut vec![0; size]);
+                Ok(size)
+            });
+        }
+    }),
+    ("mq_getattr", |s| {
+        for id in s.setup.posix_queues {
+            let _ = (s.me.mq_stat(id), s.far.mq_unregister(id));
+            let _ = s.me.mq_set_owner(id, (Some(3), None), Some(0o640), &ROOT);
+        }
+    }),
+    ("futex", |s| {
+        let here = address(s.pool, s.nth % 6);
+        let soon = Some(Deadline {
+            clock: Clock::Realtime,
+            at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+                + SHORT,
+        });
+        let mut looks = 0;
+        let mut once = || {
+            looks += 1;
+            looks == 1
+        };
+        let _ = s.me.futex_wait(here, &mut once, None, signals_handled());
+        let _ = s.far.futex_wait(here, &mut || true, soon, signals_handled());
+        let _ = (s.me.futex_wake(here, 1), s.far.futex_wake(address(s.pool, 3), u32::MAX));
+        if let Ok(owner) = LockOwner::new(s.far.client_id(), 1) {
+            let _ = s.me.has_ended(owner);
+        }
+        let _ = s.pool.thread_activities();
+    }),
     ("fork", |s| {
         if let Ok(kept) = s.me.reserve_child() {
             s.me.name_child(kept, 1000 + s.nth as u32);
@@ -175,6 +262,14 @@ pub const ALL: &[Operation] = &[
                 let _ = s.me.reap_local(row);
             }
         }
+    }),
+    ("shm_unlink", |s| {
+        let _ = s.me.posix_shm_unlink(if s.nth & 1 == 0 { NAME } else { b"none" }, &ROOT);
+        let _ = s.far.posix_shm_close(s.setup.objects[1]);
+    }),
+    ("mq_unlink", |s| {
+        let _ = s.me.mq_unlink(if s.nth & 1 == 0 { NAME } else { b"none" }, &ROOT);
+        let _ = (s.far.mq_close(s.setup.posix_queues[1]), s.me.mq_unregister(0));
     }),
     ("remove", |s| {
         let _ = match s.kind() {

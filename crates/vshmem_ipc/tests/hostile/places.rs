@@ -39,6 +39,7 @@ pub fn all(layout: &Layout) -> Vec<Place> {
         Place::of("keys of queues", layout.keys[2]),
         Place::of("attaches", layout.attaches),
         Place::of("undos", layout.undos),
+        Place::of("futexes", layout.futexes),
         Place::of("slabs", layout.slab_meta),
         Place::of("units", layout.unit_meta),
         Place::of("extents", layout.extents),

@@ -14,8 +14,9 @@ const HELD: u64 = 1;
 const COMMITTED: u64 = 2;
 const NONE: u64 = 3;
 
-fn locks(layout: &Layout) -> [u64; 3] {
-    [layout.registry, layout.sem.at(0).unwrap(), layout.msg.at(1).unwrap()]
+fn locks(layout: &Layout) -> [u64; 4] {
+    let address = layout.futexes.at(0).unwrap();
+    [layout.registry, layout.sem.at(0).unwrap(), layout.msg.at(1).unwrap(), address]
 }
 
 fn write(pool: &Pool, at: u64, value: u64) {

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use crate::fixture::*;
 use crate::operations::{ALL, Stage};
 use crate::places::{self, Place, nasty};
-use crate::setup::{Setup, newcomer};
+use crate::setup::{Setup, address, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
+use vshmem_mem::signals_handled;
 use vshmem_sync::field;
 use vshmem_wire::{ThreadSlot, WORD_BYTES};
 
@@ -46,7 +47,7 @@ fn scribble(pool: &Pool, places: &[Place], chance: &mut Chance) {
 fn release(pool: &Pool) {
     let layout = pool.layout();
     let zero = |at: u64| pool.map().store(at, 0, Ordering::Relaxed).unwrap();
-    for area in [layout.sem, layout.msg] {
+    for area in [layout.sem, layout.msg, layout.futexes] {
         let words = area.stride * area.count / WORD_BYTES;
         (0..words).for_each(|word| zero(area.offset + word * WORD_BYTES));
     }
@@ -93,7 +94,9 @@ fn sleep_often(setup: &Setup, pool: &Arc<Pool>, thread: usize, over: &AtomicBool
             std::thread::yield_now();
             continue;
         };
-        let _ = match nth % 4 {
+        let here = address(pool, nth as u64 % 6);
+        let _ = match nth % 5 {
+            4 => me.futex_wait(here, &mut || true, None, signals_handled()).map(drop),
             0 => me.op(setup.sets[0], &[undone(down(0)), up(1)]),
             1 => me.receive(setup.queues[nth / 4 % 4], nth as i64 % 7 - 3).map(drop),
             2 => me.op(setup.sets[1], &(0..12).map(down).collect::<Vec<_>>()),
@@ -165,7 +168,7 @@ fn over_threads() {
 
 #[test]
 fn over_objects() {
-    trouble(&["registry", "segments", "sets", "queues", "undos"], RESTED);
+    trouble(&["registry", "segments", "sets", "queues", "undos", "futexes"], RESTED);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub const TARGETS: &[Target] = &[
     ("heap", &["slabs", "units", "heap"]),
     ("sets", &["sets", "undos", "threads", "heap"]),
     ("queues", &["queues", "threads", "units", "heap"]),
-    ("parties", &["domains", "clients", "attaches", "threads"]),
+    ("clients", &["domains", "clients", "attaches", "threads"]),
     (
         "everything",
         &[
@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
             "keys of queues",
             "attaches",
             "undos",
+            "futexes",
             "slabs",
             "units",
             "extents",

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vshmem_ipc::{Client, Pool};
-use vshmem_mem::Map;
+use vshmem_ipc::{Client, Pool, PosixOpen, QueueOpen, QueueSize, Wait};
+use vshmem_mem::{Map, signals_handled};
 use vshmem_wire::{Geometry, PAGE_BYTES};
 
 use super::fixture::*;
@@ -13,12 +13,41 @@ use super::fixture::*;
 /// Keys of the segment, set and queue that have one.
 pub const KEY: i32 = 77;
 
+/// Name of the POSIX object that has one.
+pub const NAME: &[u8] = b"a name of some bytes";
+
+/// How POSIX objects are opened.
+pub const BOTH: PosixOpen = PosixOpen {
+    read: true,
+    write: true,
+    create: false,
+    exclusive: false,
+    truncate: false,
+    mode: 0o600,
+};
+/// And made.
+pub const MAKE: PosixOpen = PosixOpen { create: true, ..BOTH };
+
+/// How POSIX queues are opened or made.
+pub const QUEUE: QueueOpen = QueueOpen {
+    read: true,
+    write: true,
+    create: true,
+    exclusive: false,
+    mode: 0o600,
+    size: Ok(QueueSize::DEFAULT),
+};
+
 /// The bytes of a pool, and the ids in it.
 pub struct Setup {
     bytes: Vec<u8>,
     pub segments: [i32; 2],
+    /// POSIX objects: [`NAME`], and one that has been unlinked.
+    pub objects: [i32; 2],
     pub sets: [i32; 2],
     pub queues: [i32; 4],
+    /// POSIX queues: [`NAME`], with messages in its list, and one with messages in its ring.
+    pub posix_queues: [i32; 2],
 }
 
 fn tiny() -> Geometry {
@@ -31,6 +60,7 @@ fn tiny() -> Geometry {
         threads: 24,
         attaches: 16,
         undos: 8,
+        futexes: 3,
         slabs: 10,
         semmsl: 700,
         msgmnb: 4096,
@@ -53,6 +83,7 @@ impl Setup {
         }
         far.shmat(segments[1], true, false, &ROOT).unwrap();
         me.segment_remove(segments[1], &ROOT).unwrap();
+        let objects = name_objects(&me, &far, &gone);
         let sets = [me.semget(KEY, 3, CREATE | 0o600, &ROOT).unwrap(), me.set(40)];
         me.op(sets[0], &[undone(by(2, 5))]).unwrap();
         far.op(sets[0], &[undone(by(2, 2)), undone(by(2, -1))]).unwrap();
@@ -60,6 +91,7 @@ impl Setup {
         let queues =
             [me.msgget(KEY, CREATE | 0o600, &ROOT).unwrap(), me.queue(), me.queue(), me.queue()];
         fill_queues([&me, &peer, &far], &queues);
+        let posix_queues = make_posix_queues(&me, &far, &gone);
         let freed = me.segment(PRIVATE, 2 * PAGE_BYTES, 0).unwrap();
         me.segment_remove(freed, &ROOT).unwrap();
         me.reserve_child().unwrap();
@@ -80,17 +112,21 @@ impl Setup {
             }
             scope.spawn(|| peer.send(queues[0], 9, &[9; 100]));
             scope.spawn(|| peer.receive(queues[2], 9));
-            until("all asleep", || asleep(&pool) == 9);
+            scope.spawn(|| me.mq_await_first_message(posix_queues[0], &mut || {}));
+            for (who, word) in [(&peer, 3), (&far, 3), (&peer, 4)] {
+                let offset = address(&pool, word);
+                scope.spawn(move || who.futex_wait(offset, &mut || true, None, signals_handled()));
+            }
+            until("all asleep", || asleep(&pool) == 13);
             bytes.resize(pool.map().bytes() as usize, 0);
             pool.map().read(0, &mut bytes).unwrap();
-            for set in sets {
-                me.set_remove(set, &ROOT).unwrap();
-            }
-            for queue in queues {
-                me.queue_remove(queue, &ROOT).unwrap();
+            me.mq_unregister(posix_queues[0]).unwrap();
+            remove_all(&me, &sets, &queues);
+            for word in [3, 4] {
+                me.futex_wake(address(&pool, word), u32::MAX).unwrap();
             }
         });
-        Self { bytes, segments, sets, queues }
+        Self { bytes, segments, objects, sets, queues, posix_queues }
     }
 
     /// The pool as it was, in memory of its own.
@@ -106,10 +142,55 @@ impl Setup {
     }
 }
 
+/// Where a word of a segment may lie.
+pub fn address(pool: &Pool, word: u64) -> u64 {
+    pool.layout().data.offset + word * 8
+}
+
 /// A member of the pool, if it will have one.
 pub fn newcomer(pool: &Arc<Pool>, name: &str, pid: u32) -> Option<Client> {
     use vshmem_ipc::WakeScope;
     Client::join(Arc::clone(pool), &domain(name), process(pid), None, WakeScope::Kernel).ok()
+}
+
+/// One that all have open and one has attached, and one that lives by that alone.
+fn name_objects(me: &Client, far: &Client, gone: &Client) -> [i32; 2] {
+    let backing = &Zeroing(me.pool());
+    let open = |who: &Client, name: &[u8]| who.posix_shm_open(name, MAKE, &ROOT, backing).unwrap();
+    let objects = [open(me, NAME), open(far, b"gone")];
+    me.posix_shm_set_size(objects[0], PAGE_BYTES + 100, backing).unwrap();
+    far.posix_shm_set_size(objects[1], 100, backing).unwrap();
+    for who in [far, gone] {
+        open(who, NAME);
+    }
+    far.posix_shm_attach(objects[0]).unwrap();
+    far.posix_shm_unlink(b"gone", &ROOT).unwrap();
+    objects
+}
+
+/// One that all have open, and one that has been unlinked.
+fn make_posix_queues(me: &Client, far: &Client, gone: &Client) -> [i32; 2] {
+    let open = |who: &Client, name: &[u8]| who.mq_open(name, &QUEUE, &ROOT).unwrap();
+    let queues = [open(me, NAME), open(far, b"gone")];
+    for who in [far, gone] {
+        open(who, NAME);
+    }
+    for priority in [1, 0, 7, 1] {
+        far.mq_send(queues[0], &[3; 60], priority, Wait::Never).unwrap();
+        me.mq_send(queues[1], &[4; 60], 0, Wait::Never).unwrap();
+    }
+    far.mq_unlink(b"gone", &ROOT).unwrap();
+    queues
+}
+
+/// Those who wait at them go on.
+fn remove_all(me: &Client, sets: &[i32], queues: &[i32]) {
+    for set in sets {
+        me.set_remove(*set, &ROOT).unwrap();
+    }
+    for queue in queues {
+        me.queue_remove(*queue, &ROOT).unwrap();
+    }
 }
 
 fn fill_queues([me, peer, far]: [&Client; 3], queues: &[i32; 4]) {

@@ -23,7 +23,7 @@ fn words_in_use(pool: &Pool, place: &Place) -> Vec<u64> {
     (0..place.words / place.each)
         .map(|nth| nth * place.each..(nth + 1) * place.each)
         .filter(|structure| structure.clone().any(|word| load(word) != 0))
-        .flat_map(|structure| structure.take(64))
+        .flat_map(|structure| structure.take(96))
         .map(|word| place.word(word))
         .collect()
 }
@@ -96,6 +96,11 @@ fn registry_and_keys() {
 #[test]
 fn client_table() {
     scribble_over(&["domains", "clients", "attaches"]);
+}
+
+#[test]
+fn wait_queues_by_address() {
+    scribble_over(&["futexes"]);
 }
 
 #[test]

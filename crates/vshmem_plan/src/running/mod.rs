@@ -49,6 +49,20 @@ impl Running {
     }
 }
 
+/// What a process of this machine maps.
+///
+/// # Errors
+/// A sentence: it is closed to this user, or this kernel has no nodes.
+pub fn mappings_of(process: u32) -> Result<Vec<Mapping>, String> {
+    memory::of(Path::new("/"), Path::new(&format!("/proc/{process}")))
+}
+
+/// The threads of a process of this machine, by their numbers; none when it has ended.
+#[must_use]
+pub fn threads_of(process: u32) -> Vec<Thread> {
+    monitor::threads(Path::new("/"), Path::new(&format!("/proc/{process}")))
+}
+
 fn online(root: &Path, file: &str) -> Result<NumberSet, String> {
     let text = crate::settings::read(root, Path::new(file))?;
     // A kernel without nodes has one.

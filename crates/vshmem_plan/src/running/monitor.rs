@@ -86,7 +86,8 @@ fn of(root: &Path, pid: u32) -> Option<Monitor> {
     })
 }
 
-fn threads(root: &Path, process: &Path) -> Vec<Thread> {
+/// The threads of a process; none when it has ended.
+pub(super) fn threads(root: &Path, process: &Path) -> Vec<Thread> {
     let tasks = process.join("task");
     let entries = fs::read_dir(below(root, &tasks)).into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -337,6 +337,14 @@ impl Backing for Through<'_> {
         Ok(())
     }
 
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        self.0.zero(offset, bytes)
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
+        self.0.copy(from, to, bytes)
+    }
+
     fn at_hand(&self, bytes: u64) -> Option<u64> {
         let fits = |entry: &Entry| entry.bytes.load(Ordering::Relaxed) as u64 == bytes;
         let newest = ENTRIES

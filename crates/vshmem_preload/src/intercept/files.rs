@@ -13,6 +13,7 @@ use vshmem_ipc::{Errno, Kind};
 use vshmem_session::Owner;
 
 use crate::next::{next, system_call};
+use crate::posix::adopt;
 use crate::session::route;
 use crate::{errno, process};
 
@@ -50,6 +51,13 @@ fn names_mapping(path: &[u8]) -> bool {
     is_address(ends.next()) && is_address(ends.next()) && ends.next().is_none()
 }
 
+/// Whether a path may lead to a descriptor of a process, which may be an object.
+fn names_descriptor(path: &[u8]) -> bool {
+    let is_theirs = path.starts_with(b"/dev/fd/")
+        || path.starts_with(b"/proc/") && path.windows(4).any(|part| part == b"/fd/");
+    is_theirs && adopt::is_expected()
+}
+
 /// Opens a file by whatever call. A list that does not tell all is not there. The pool's file, by
 /// way of a mapping of it, is refused as the kernel refuses those who may not open any file so.
 pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
@@ -63,6 +71,9 @@ pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     } else if names_mapping(path) && errno::untouched(|| is_the_pools(file)) {
         Errno::PERM
     } else {
+        if names_descriptor(path) {
+            adopt::adopt(file);
+        }
         return file;
     };
     // SAFETY: the descriptor was just opened, and no other code knows it.

@@ -6,6 +6,7 @@ use libc::{c_int, c_uint, c_ulong, c_void, off_t, size_t};
 use crate::attached::attach_table::Marks;
 use crate::mapping::{advice, protect, remap, unmap};
 use crate::next::{next, system_call};
+use crate::posix::map::{self, Request};
 
 /// munmap(2).
 ///
@@ -33,7 +34,8 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: off_t,
 ) -> *mut c_void {
-    unmap::map(start.addr(), bytes, flags, || {
+    let request = Request { start: start.addr(), bytes, rights, flags, file, offset };
+    map::map(request, || {
         next!(c"mmap":
             fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void,
             (start, bytes, rights, flags, file, offset), libc::MAP_FAILED)

@@ -3,9 +3,10 @@
 use libc::{c_char, c_int, c_long, c_void};
 
 use crate::attached::attach_table::Marks;
-use crate::intercept::{files, limits, msg, sem, shm};
+use crate::intercept::{by_number, files, limits, msg, sem, shm};
 use crate::mapping::{advice, protect, remap, unmap};
 use crate::next::pass_on;
+use crate::posix::map::{self, Request};
 use crate::session::environment::Environment;
 use crate::session::outside::{self, Program};
 use crate::session::{adjustments, caller, confined, exec, exit, join, reap};
@@ -37,7 +38,10 @@ pub unsafe extern "C" fn syscall(
     let call = Call { number, words: [a, b, c, d, e, f] };
     // SAFETY: the arguments are those that the program has passed for the call of this number.
     let answer = unsafe {
-        call.on_objects().or_else(|| call.on_mappings()).or_else(|| call.on_the_process())
+        call.on_objects()
+            .or_else(|| call.on_mappings())
+            .or_else(|| by_number::on_descriptors(call.number, call.words))
+            .or_else(|| call.on_the_process())
     };
     answer.unwrap_or_else(|| call.passed_on())
 }
@@ -102,11 +106,22 @@ impl Call {
 
     /// Those on the address space.
     fn on_mappings(self) -> Option<c_long> {
-        let [a, b, c, d, e, _] = self.words;
+        let [a, b, c, d, e, f] = self.words;
         let by_int = || self.int_passed_on();
         let by_address = || self.address_passed_on();
         Some(match self.number {
-            libc::SYS_mmap => unmap::map(a, b, int(d), by_address).addr() as c_long,
+            libc::SYS_mmap => {
+                let file = int(e);
+                let request = Request {
+                    start: a,
+                    bytes: b,
+                    rights: int(c),
+                    flags: int(d),
+                    file,
+                    offset: f as libc::off_t,
+                };
+                map::map(request, by_address).addr() as c_long
+            }
             libc::SYS_munmap => unmap::unmap(a, b, by_int).into(),
             libc::SYS_mremap => remap::remap(a, b, c, int(d), e, by_address).addr() as c_long,
             libc::SYS_remap_file_pages => remap::show(a, b, int(c), d, by_int).into(),

@@ -10,6 +10,7 @@ use crate::attached::attach_table::{Marks, Piece};
 use crate::attached::future_locks::{self, ON_FAULT};
 use crate::attached::{fixed, mapping_cache, pieces};
 use crate::mapping::change::change;
+use crate::mapping::whole_units;
 use crate::next::system_call;
 use crate::{errno, process};
 
@@ -88,7 +89,7 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
     let mut result = if left_alone && start.is_multiple_of(PAGE) && fixed::holds(start, bytes) {
         0
     } else {
-        call()
+        advise_as_kept(call(), start, length, advice)
     };
     // Of a device's memory nothing is ever dumped, and the kernel refuses to be asked for it.
     if result == -1 && advice == libc::MADV_DODUMP && is_device_memory(start, bytes) {
@@ -112,6 +113,25 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
     result
 }
 
+/// What madvise(2) has returned, or what it returns for whole units: where its advice stays with a
+/// mapping. Other advice can change what the pages hold (MADV_REMOVE), and those of others are in
+/// the same unit.
+fn advise_as_kept(result: c_int, start: usize, bytes: usize, advice: c_int) -> c_int {
+    if kept(advice).is_none() {
+        return result;
+    }
+    whole_units::again(result, start, bytes, |start, bytes| {
+        units(libc::SYS_madvise, start, bytes, advice as usize)
+    })
+}
+
+/// A call on a mapping, for whole units.
+fn units(number: libc::c_long, start: usize, bytes: usize, word: usize) -> c_int {
+    // SAFETY: the program asks for it of what it has mapped there, and nothing else is in the
+    // units. What is called changes no content.
+    (unsafe { system_call(number, [start, bytes, word]) }) as c_int
+}
+
 /// What a program has done to a range would stay with the mapping after a detach: if the range is
 /// an attached segment's, mappings are unmapped from now on rather than kept.
 fn stays(start: usize, bytes: usize) {
@@ -132,7 +152,11 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     if changing.is_some() {
         stays(first, length);
     }
-    let result = call();
+    let number = if locks_any { libc::SYS_mlock2 } else { libc::SYS_munlock };
+    let flags = if locks == ON_FAULT { libc::MLOCK_ONFAULT as usize } else { 0 };
+    let result = whole_units::again(call(), first, length, |start, bytes| {
+        units(number, start, bytes, flags)
+    });
     if let Some((_, session)) = &changing {
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
         let done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
@@ -150,7 +174,9 @@ pub fn seal(start: usize, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
     if changing.is_some() {
         stays(start, length);
     }
-    let result = call();
+    let result = whole_units::again(call(), start, length, |start, bytes| {
+        units(libc::SYS_mseal, start, bytes, 0)
+    });
     if result == 0
         && let Some((_, session)) = &changing
     {

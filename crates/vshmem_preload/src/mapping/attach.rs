@@ -30,6 +30,11 @@ const NO_FILE: usize = usize::MAX;
 /// Numbers the attaches of this process.
 static ATTACHES: AtomicU32 = AtomicU32::new(0);
 
+/// A number for a new attach.
+pub fn number() -> u32 {
+    ATTACHES.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Where to map, as shmat(2) rounds it. `None`: anywhere.
 fn target(address: usize, flags: c_int) -> Result<Option<usize>, Errno> {
     let replace = flags & SHM_REMAP != 0;
@@ -87,7 +92,7 @@ fn attach_at(
     };
     let entered = mapped.and_then(|start| {
         let begin = start.as_ptr().addr();
-        let attach = ATTACHES.fetch_add(1, Ordering::Relaxed);
+        let attach = number();
         let (offset, rights) = (segment.offset, rights_of(write, execute));
         let piece =
             Piece { id, attach, start: begin, bytes, base: begin, offset, whole: bytes, rights };
@@ -190,7 +195,9 @@ pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) ->
     // the kernel.
     let mut lowest: Option<Piece> = None;
     pieces::each(|piece| {
-        if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {
+        let is_attach = !piece.rights.marks.has(Marks::OF_DESCRIPTOR);
+        let is_lower = lowest.is_none_or(|lowest| piece.start < lowest.start);
+        if is_attach && piece.base == base && is_lower {
             lowest = Some(piece);
         }
     });

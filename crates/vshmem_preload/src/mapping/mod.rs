@@ -1,5 +1,6 @@
 //! Calls of the program that change its address space, and what it has attached with it: one file
-//! for each, by whatever way the call has come. `change` is what they share; `user` knows which of
+//! for each, by whatever way the call has come. `change` is what they share, and
+//! `whole_units` how they deal with a device that maps more than it is asked for; `user` knows which of
 //! the program's memory can be read and written.
 //!
 //! One that has come by number (`syscall`) must not come to libc's function of its name, which
@@ -16,3 +17,4 @@ pub mod remap;
 pub mod remap_request;
 pub mod unmap;
 pub mod user;
+pub mod whole_units;

@@ -9,7 +9,7 @@ use crate::attached::fixed::touches as is_fixed;
 use crate::attached::{mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::change::change;
-use crate::mapping::{fixed, user};
+use crate::mapping::{fixed, user, whole_units};
 use crate::next::system_call;
 
 /// The rights that a mapping has.
@@ -38,7 +38,13 @@ pub fn protect(
         errno::set(Errno::ACCESS);
         return -1;
     }
-    let result = if is_fixed(from, length) { fixed::protect(from, length, rights) } else { call() };
+    let result = if is_fixed(from, length) {
+        fixed::protect(from, length, rights)
+    } else {
+        whole_units::again(call(), from, length, |start, bytes| {
+            protect_units(start, bytes, rights, key)
+        })
+    };
     if result != 0 {
         return result;
     }
@@ -63,6 +69,20 @@ pub fn protect(
         |piece| Some(Piece { rights: changed(piece.rights), ..piece }),
     );
     result
+}
+
+/// The call, for whole units.
+fn protect_units(start: usize, bytes: usize, rights: c_int, key: Option<c_int>) -> c_int {
+    let rights = rights as usize;
+    // SAFETY: the program changes the rights of what it has mapped there, and nothing else is in
+    // the units.
+    let result = unsafe {
+        match key {
+            None => system_call(libc::SYS_mprotect, [start, bytes, rights]),
+            Some(key) => system_call(libc::SYS_pkey_mprotect, [start, bytes, rights, key as usize]),
+        }
+    };
+    result as c_int
 }
 
 /// What lies behind a segment's end can never be used, whatever rights the piece is given.

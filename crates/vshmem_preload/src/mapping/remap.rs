@@ -97,6 +97,10 @@ fn place(session: &Session, piece: Piece, request: RemapRequest) -> Result<Optio
     if attached_fixed::are_ours() && (more || request.flags & !libc::MREMAP_MAYMOVE != 0) {
         return errno::untouched(|| fixed::remap(session, piece, request)).map(Some);
     }
+    // Of a dax device the kernel would give addresses at which each touch is SIGBUS.
+    if !request.is_in_units_of(session.link().page_bytes() as usize) {
+        return Err(Errno::INVAL);
+    }
     if more && !piece.holds(start, bytes) {
         // Two mappings, even where the kernel has made one of them: EFAULT.
         return request.check().and(Err(Errno::FAULT));
@@ -211,7 +215,7 @@ fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Re
         at = next.ok_or(Errno::INVAL)?.end();
     }
     // Of what the kernel keeps beside the rights only a lock outlives it.
-    let marks = first.rights.marks.only(Marks::LOCKED);
+    let marks = first.rights.marks.only(Marks::LOCKED.and(Marks::OF_DESCRIPTOR));
     let (base, rights) = (start.wrapping_sub(place), Rights { marks, ..first.rights });
     let shown = Piece { start, bytes, base, rights, ..first };
     let this_client = session.client();

@@ -58,6 +58,13 @@ impl RemapRequest {
             && self.start < self.target.saturating_add(self.new_bytes)
     }
 
+    /// Whether it asks for whole units alone, where the device maps larger ones than a page.
+    pub fn is_in_units_of(self, unit: usize) -> bool {
+        let target = if self.has(libc::MREMAP_FIXED) { self.target } else { 0 };
+        let whole = |word: usize| word.is_multiple_of(unit);
+        unit <= PAGE || [self.start, self.bytes, self.new_bytes, target].into_iter().all(whole)
+    }
+
     /// What the kernel refuses without a look at any mapping.
     pub fn check(self) -> Result<(), Errno> {
         let (may_move, fixed) = (self.has(libc::MREMAP_MAYMOVE), self.has(libc::MREMAP_FIXED));

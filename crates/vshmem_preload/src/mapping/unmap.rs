@@ -2,13 +2,23 @@
 
 use libc::{c_int, c_void};
 
+use crate::attached::addresses::PAGE;
 use crate::attached::mapping_cache;
 use crate::errno;
 use crate::mapping::change::replacing;
+use crate::mapping::whole_units;
+use crate::next::system_call;
 
 /// munmap(2), by whatever call.
 pub fn unmap(start: usize, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
-    replacing(start, bytes, call, |&result| result == 0)
+    let whole = || {
+        let length = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
+        whole_units::again(call(), start, length, |start, bytes| {
+            // SAFETY: the program unmaps what it has mapped there; nothing else is in the units.
+            (unsafe { system_call(libc::SYS_munmap, [start, bytes]) }) as c_int
+        })
+    };
+    replacing(start, bytes, whole, |&result| result == 0)
 }
 
 /// mmap(2), by whatever call: with MAP_FIXED it unmaps what was there.

@@ -83,6 +83,9 @@ const OWNS: u32 = 1;
 const ADMINISTERS: u32 = 2;
 const UNLIMITED: u32 = 4;
 const LOCKS: u32 = 8;
+const OVERRIDES_MODES: u32 = 16;
+const ACTS_AS_OWNER: u32 = 32;
+const CHANGES_OWNERS: u32 = 64;
 
 /// To be called in a child that fork has made: another thread of the parent may have been writing
 /// what is remembered.
@@ -150,6 +153,9 @@ impl Me {
                 (Set::SYS_ADMIN, ADMINISTERS),
                 (Set::SYS_RESOURCE, UNLIMITED),
                 (Set::IPC_LOCK, LOCKS),
+                (Set::DAC_OVERRIDE, OVERRIDES_MODES),
+                (Set::FOWNER, ACTS_AS_OWNER),
+                (Set::CHOWN, CHANGES_OWNERS),
             ] {
                 if sets.effective.contains(capability) {
                     capabilities |= bit;
@@ -199,5 +205,17 @@ impl Caller for Me {
 
     fn unlimited(&self) -> bool {
         self.capabilities & UNLIMITED != 0
+    }
+
+    fn overrides_modes(&self) -> bool {
+        self.capabilities & OVERRIDES_MODES != 0
+    }
+
+    fn acts_as_owner(&self) -> bool {
+        self.capabilities & ACTS_AS_OWNER != 0
+    }
+
+    fn changes_owners(&self) -> bool {
+        self.capabilities & CHANGES_OWNERS != 0
     }
 }

@@ -1,5 +1,5 @@
-//! pthread_cancel(3): msgsnd and msgrcv are cancellation points, the other calls are none
-//! (pthreads(7)).
+//! pthread_cancel(3): msgsnd, msgrcv, pthread_cond_wait and sem_wait with their kin are cancellation
+//! points, the other calls are none (pthreads(7)).
 //!
 //! A thread that is cancelled leaves its stack behind, wherever it is. In the middle of a call it
 //! would leave a place in a wait queue behind, too, and take what comes there. So a cancellation
@@ -28,10 +28,11 @@ pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Acts on a cancellation that is pending, and so may not return.
-fn act() {
+#[inline]
+pub fn act() {
     // SAFETY: glibc's unwinding takes the frames from here to the program's off the stack. None of
-    // them has anything to clean up (`point` is called first thing in msgsnd and msgrcv), and this
-    // library is built without landing pads (panic = "abort").
+    // them has anything to clean up (this is called first thing in these calls, or when they have
+    // cleaned up), and this library is built without landing pads (panic = "abort").
     unsafe { pthread_testcancel() };
 }
 

@@ -5,7 +5,8 @@ use vshmem_mem::unless_confined;
 use vshmem_session::{Session, domain_of_child, this_process};
 
 use crate::attached::{attach_table, fixed, future_locks, pieces};
-use crate::session::{agent, caller};
+use crate::descriptors::open;
+use crate::session::{agent, caller, thread_words};
 use crate::{errno, process};
 
 /// Makes a child that has come about without our knowledge a client of its own. A vfork child
@@ -13,14 +14,16 @@ use crate::{errno, process};
 #[cold]
 pub fn adopt(session: &'static Session) -> Result<&'static Session, Errno> {
     attach_table::begin_child();
+    open::begin_child();
     errno::untouched(|| become_client(session, None))?;
     begin_child(|_| {});
     count_attaches(session);
     Ok(session)
 }
 
-/// Counts what is attached here for this process.
+/// Counts what is attached and open here for this process.
 pub fn count_attaches(session: &Session) {
+    open::count_all();
     pieces::each(|piece| {
         let _ = session.client().attach_again(piece.id);
     });
@@ -33,6 +36,7 @@ pub fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), E
     }
     vshmem_mem::begin_child();
     caller::begin_child();
+    thread_words::begin_child();
     let elsewhere = unless_confined(domain_of_child).unwrap_or(Ok(None));
     let joined = match &elsewhere {
         Ok(home) => session

@@ -13,6 +13,7 @@ use vshmem_mem::unless_confined;
 
 use crate::attached::addresses::drop_mapping;
 use crate::attached::pieces;
+use crate::descriptors::open;
 use crate::next::system_call;
 use crate::session::exit;
 use crate::{errno, process};
@@ -49,9 +50,10 @@ fn close_segment(id: i32) {
     }
 }
 
-/// Whether attaches are left to the new program.
+/// Whether attaches, or open objects, are left to the new program.
 pub fn leaves_attaches() -> bool {
     exit::ending().is_some_and(|this_client| {
-        !pieces::is_empty() && (this_client.keeps_removed_segments() || !exit::is_alone())
+        let keeps = || this_client.keeps_removed_segments() || !exit::is_alone();
+        !open::is_empty() || !pieces::is_empty() && keeps()
     })
 }

@@ -13,6 +13,7 @@ use vshmem_ipc::{ChildSlot, Errno};
 use vshmem_mem::unless_confined;
 
 use crate::attached::{attach_table, mapping_cache};
+use crate::descriptors::open;
 use crate::session::{child, join};
 use crate::{errno, process};
 
@@ -166,6 +167,7 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     attach_table::begin_child();
+    open::begin_child();
     mapping_cache::begin_child();
     if !is_first_of_namespace() {
         take_place();

@@ -11,14 +11,15 @@
 //! | what | why it is safe |
 //! |---|---|
 //! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a wait queue) | one word each, or guaranteed by a flag that is 0 while they are written; in the thread's static block, so that no handler allocates. A place is taken once, and only believed if the slot is this thread's and its lock is a lock |
-//! | `HANDLERS` here | one word for each signal. `DETAILED` is read by sigaction alone |
+//! | `HANDLERS`, `RESTARTING` here | one word for each signal. `DETAILED` is read by sigaction alone |
+//! | `thread_words` | one word each; the array of robust mutexes is no handler's: pthread_mutex_lock is not for handlers |
 //! | `process::SESSION`, `MARK` | one word, set once; what it points to is never freed |
 //! | `join::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
 //! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
 //! | the clock's remembered second | 0 while it is written with its tick |
 //! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; a thread that finds them so asks the kernel |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
-//! | `pieces::PIECES`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
+//! | `pieces::PIECES`, `descriptors::open::OPEN`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
 //! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a client's `doorbell` and `watchdog`, `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
 //! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |
@@ -31,6 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libc::{c_int, c_void, siginfo_t};
 
 use crate::attached::attach_table;
+use crate::session::thread_words;
 use crate::{errno, process};
 
 /// Signals there are (_NSIG).
@@ -40,10 +42,15 @@ const SIGNALS: usize = 65;
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 /// Whether SA_SIGINFO was asked for.
 static DETAILED: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+/// Whether SA_RESTART was: calls go on that the kernel begins again (sem_wait).
+static RESTARTING: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
 /// Entered by the kernel. It takes little of the stack: programs make their signal stacks as large
 /// as the kernel says that handlers need (AT_MINSIGSTKSZ), and hardly larger.
 unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    if RESTARTING.get(signal as usize).is_none_or(|word| word.load(Ordering::Relaxed) == 0) {
+        thread_words::note_interruption();
+    }
     vshmem_mem::signal_handled();
     if vshmem_mem::is_waiter_shown() {
         // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO,
@@ -156,7 +163,9 @@ pub fn install(
 ) -> c_int {
     let wanted = action.map_or(std::ptr::null(), std::ptr::from_ref);
     let index = signal as usize;
-    let (Some(handler), Some(detailed)) = (HANDLERS.get(index), DETAILED.get(index)) else {
+    let (Some(handler), Some(detailed), Some(restarting)) =
+        (HANDLERS.get(index), DETAILED.get(index), RESTARTING.get(index))
+    else {
         return call(wanted, before);
     };
     let (old_handler, old_detailed) =
@@ -171,12 +180,16 @@ pub fn install(
             // The handler first: the signal may come the moment that the action is set.
             handler.store(replaced.sa_sigaction, Ordering::Release);
             detailed.store(asked, Ordering::Release);
+            let restarted_before = restarting.load(Ordering::Relaxed);
+            let restarts = (replaced.sa_flags & libc::SA_RESTART) as usize;
+            restarting.store(restarts, Ordering::Relaxed);
             replaced.sa_sigaction = ours();
             replaced.sa_flags |= libc::SA_SIGINFO;
             let result = call(&raw const replaced, before);
             if result != 0 {
                 handler.store(old_handler, Ordering::Release);
                 detailed.store(old_detailed, Ordering::Release);
+                restarting.store(restarted_before, Ordering::Relaxed);
             }
             result
         }

@@ -5,10 +5,11 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vshmem_ipc::Errno;
-use vshmem_session::{Session, SessionError};
+use vshmem_session::{Posix, Session, SessionError};
 
 use crate::attached::mapping_cache;
-use crate::session::{agent, caller, cancel, descriptors};
+use crate::descriptors::inherited;
+use crate::session::{agent, caller, cancel, descriptors, right, route};
 use crate::{errno, log, process};
 
 /// How far setting up is, or which thread is at it: one word, so that a signal handler of that
@@ -49,7 +50,8 @@ pub fn join_in_time() {
 pub const REJOIN: &CStr = c"VSHMEM_REJOIN=1";
 
 /// Joins at load if the program before this one left threads in lines: they are gone, and must not
-/// be given anything any more. Joining takes them out.
+/// be given anything any more. Joining takes them out. And if descriptors are open that are
+/// objects: the program may use them without any call that would join.
 pub fn rejoin() {
     // SAFETY: the name is a C string; other threads of the program do not run yet.
     let asked = unsafe {
@@ -59,7 +61,7 @@ pub fn rejoin() {
         }
         asked
     };
-    if asked {
+    if asked || has_descriptors() && errno::untouched(inherited::are_there) {
         join_in_time();
     }
 }
@@ -91,6 +93,7 @@ pub fn set_up() -> Result<&'static Session, Errno> {
         Ok(session) => {
             process::prepare_mark();
             process::publish(session);
+            take_over_descriptors();
             SETUP.store(READY, Ordering::Release);
             let session = process::inherited().ok_or(Errno::NOSYS)?;
             // Asked once, and now: a program may come to forbid itself to ask.
@@ -103,6 +106,20 @@ pub fn set_up() -> Result<&'static Session, Errno> {
             SETUP.store(FRESH, Ordering::Release);
             Err(errno_of(&error))
         }
+    }
+}
+
+/// Whether descriptors of this process may be objects of the pool.
+fn has_descriptors() -> bool {
+    route::posix_in_pool(Posix::SharedMemory) || route::posix_in_pool(Posix::Queue)
+}
+
+/// Descriptors that the program before this one, or a parent, has left open.
+fn take_over_descriptors() {
+    if has_descriptors()
+        && let Some(session) = process::inherited()
+    {
+        inherited::take_over(session.client(), &|found| right::may_use(session, found));
     }
 }
 

@@ -2,8 +2,9 @@
 //! and how it leaves.
 //!
 //! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its
-//! own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do not come along. `caller`, `cancel`, `handlers` and `confined`
-//! follow what the program and its threads have asked for.
+//! own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do not come along.
+//! `right` decides about descriptors that have come from elsewhere. `caller`, `cancel`, `handlers`
+//! and `confined` follow what the program and its threads have asked for.
 
 pub mod adjustments;
 pub mod agent;
@@ -21,4 +22,6 @@ pub mod handlers;
 pub mod join;
 pub mod outside;
 pub mod reap;
+pub mod right;
 pub mod route;
+pub mod thread_words;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use libc::c_int;
 use vshmem_ipc::{Errno, Kind, is_pool_id};
-use vshmem_session::{Owner, Share};
+use vshmem_session::{Owner, Posix, Share};
 use vshmem_wire::{ID_STRIDE, INDEX_BASE};
 
 use crate::{errno, log};
@@ -21,10 +21,16 @@ fn share() -> &'static Share {
         let Ok(text) = std::env::var("VSHMEM_SHARE") else { return Share::default() };
         Share::parse(&text).unwrap_or_else(|error| {
             // Not the kernel: a program would silently be alone there.
-            log::line(&format!("vshmem: VSHMEM_SHARE: {error}; everything is shared\n"));
+            log::line(&format!("vshmem: VSHMEM_SHARE: {error}; System V's objects are shared\n"));
             Share::default()
         })
     })
+}
+
+/// Whether what POSIX calls so is the pool's.
+#[inline]
+pub fn posix_in_pool(what: Posix) -> bool {
+    share().has(what)
 }
 
 /// Whose the objects of a kind are.

@@ -205,7 +205,7 @@ fn only_short_texts_of_small_types_fit_into_a_slot() {
 }
 
 #[test]
-fn whoever_looked_before_a_closing_comes_too_late() {
+fn a_look_before_a_closing_comes_too_late() {
     let map = Map::anonymous(4096);
     let Tail::Free(free) = fill(&map, 7) else { panic!("room") };
     let full = MessageRing::look(&map, 0).expect("a ring").messages().next();

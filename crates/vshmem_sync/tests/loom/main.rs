@@ -5,9 +5,11 @@
 
 #![cfg(loom)]
 
+mod addresses;
 mod lock;
 mod message_ring;
 mod model;
+mod process_shared;
 mod ring_steps;
 mod semaphore;
 mod semaphore_array;

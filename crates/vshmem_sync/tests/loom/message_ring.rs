@@ -53,7 +53,7 @@ fn a_ring_never_holds_more_bytes_than_its_queue_allows() {
 }
 
 #[test]
-fn what_is_sent_is_received_or_found_by_whoever_closes_in_order() {
+fn what_is_sent_is_received_or_found_in_order_by_the_thread_that_closes() {
     explore(3, || {
         let map = cells(BYTES);
         assert!(send(&map, 1));
@@ -72,7 +72,7 @@ fn what_is_sent_is_received_or_found_by_whoever_closes_in_order() {
 }
 
 #[test]
-fn what_is_not_received_is_found_by_whoever_closes_a_full_ring() {
+fn what_is_not_received_is_found_by_the_thread_that_closes_a_full_ring() {
     explore(1, || {
         let map = cells(BYTES);
         assert!((1..=8).all(|message| send(&map, message)) && !send(&map, 9));
@@ -89,7 +89,7 @@ fn what_is_not_received_is_found_by_whoever_closes_a_full_ring() {
 }
 
 #[test]
-fn somebody_who_died_while_closing_leaves_nothing_undone() {
+fn a_thread_that_died_while_closing_leaves_nothing_undone() {
     explore(2, || {
         let map = cells(BYTES);
         assert!(send(&map, 1));
@@ -113,7 +113,7 @@ fn somebody_who_died_while_closing_leaves_nothing_undone() {
 }
 
 #[test]
-fn whoever_was_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in_time() {
+fn a_thread_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in_time() {
     explore(3, || {
         let map = cells(BYTES);
         let sender = {
@@ -184,7 +184,7 @@ fn two_receivers_of_their_own_types_and_a_sender_meet_in_a_ring() {
 }
 
 #[test]
-fn two_receivers_of_their_own_types_find_all_or_whoever_closes_does() {
+fn two_receivers_of_their_own_types_or_the_thread_that_closes_find_all() {
     explore(1, || {
         let map = cells(BYTES);
         assert!([10, 20].into_iter().all(|message| send(&map, message)));
@@ -253,7 +253,7 @@ fn a_ring_with_gaps_is_frozen_by_two_that_close_it_at_once() {
 }
 
 #[test]
-fn nobody_lies_down_past_a_message_of_its_type() {
+fn no_receiver_enqueues_past_a_message_of_its_type() {
     explore(3, || {
         let map = cells(BYTES);
         assert!(send(&map, 10));
@@ -271,7 +271,7 @@ fn nobody_lies_down_past_a_message_of_its_type() {
 }
 
 #[test]
-fn others_send_and_receive_beside_whoever_lies_down() {
+fn others_send_and_receive_while_a_receiver_enqueues() {
     explore(3, || {
         let map = cells(BYTES);
         assert!(send(&map, 10) && send(&map, 30));
@@ -294,7 +294,7 @@ fn others_send_and_receive_beside_whoever_lies_down() {
 /// A text in a slot is never seen in part or for another, the thread that sends next into the slot:
 /// eight laps on, or in a chunk.
 #[test]
-fn a_text_in_a_slot_is_that_of_its_message() {
+fn a_payload_in_a_slot_is_that_of_its_message() {
     explore(2, || {
         let map = cells(BYTES);
         // One more message fits; the receiver makes room for the next.
@@ -322,7 +322,7 @@ fn a_text_in_a_slot_is_that_of_its_message() {
 }
 
 #[test]
-fn texts_in_slots_are_received_or_found_by_whoever_closes() {
+fn payloads_in_slots_are_received_or_found_by_the_thread_that_closes() {
     explore(1, || {
         let map = cells(BYTES);
         assert!(send_inline(&map, 1) && send(&map, 2));
@@ -344,7 +344,7 @@ fn texts_in_slots_are_received_or_found_by_whoever_closes() {
 /// The thread that lies down closes the tail, which in a full ring holds the oldest text, and opens
 /// it again.
 #[test]
-fn a_text_in_a_full_ring_is_not_changed_by_whoever_lies_down_beside_it() {
+fn a_payload_in_a_full_ring_is_not_changed_by_a_receiver_that_enqueues() {
     explore(1, || {
         let map = cells(BYTES);
         assert!((1..=8).all(|text| send_inline(&map, text)));
@@ -390,7 +390,7 @@ fn what_two_slots_show_as_the_oldest_is_the_oldest() {
 }
 
 #[test]
-fn what_goes_by_two_slots_is_received_or_found_by_whoever_closes() {
+fn what_goes_by_two_slots_is_received_or_found_by_the_thread_that_closes() {
     explore(2, || {
         let map = cells(BYTES);
         assert!(send(&map, 1) && receive(&map) == Some(1));

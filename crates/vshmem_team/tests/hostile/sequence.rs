@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_team::{Number, Operation, Person, Shape, Team, TeamError};
+use vshmem_team::{Number, Operation, Person, Shape, Started, Team, TeamError};
 
 #[allow(dead_code)]
 #[path = "../../src/layout.rs"]
@@ -118,11 +118,17 @@ struct Call {
 
 impl Call {
     fn of(script: &mut Script, shape: Shape) -> Self {
-        let kind = script.byte() % 6;
+        let kind = script.byte() % 14;
         let root = u32::from(script.byte()) % shape.members();
-        // The numbers of the last kind have eight bytes.
+        // The numbers of this kind have eight bytes.
         let unit = if kind == 5 { 8 } else { 1 + script.below(shape.payload()) };
-        Self { kind, root, things: script.below(3 * shape.payload() / unit + 2), unit }
+        let most = match kind {
+            // What is started goes at once.
+            11 => shape.payload() / (shape.members() as usize - 1) / unit,
+            10.. => shape.payload() / unit,
+            _ => 3 * shape.payload() / unit + 1,
+        };
+        Self { kind, root, things: script.below(most + 1), unit }
     }
 
     /// What kind of text each step has, as `exchange.rs` packs it.
@@ -130,9 +136,13 @@ impl Call {
         const BROADCAST: u64 = 1 << 56;
         const REDUCE: u64 = 2 << 56;
         const ALLREDUCE: u64 = 3 << 56;
+        const ALLGATHER: u64 = 4 << 56;
+        const ALLTOALL: u64 = 5 << 56;
+        const GATHER: u64 = 6 << 56;
+        const SCATTER: u64 = 7 << 56;
         let numbers = if self.kind == 5 { (Number::Uint64 as u64 + 1) << 48 } else { 0 };
+        let (bytes, others) = (self.things * self.unit, shape.members() as usize - 1);
         let steps = |kind: u64, piece: usize| {
-            let bytes = self.things * self.unit;
             (0..bytes).step_by(piece).map(move |at| kind | piece.min(bytes - at) as u64)
         };
         let whole = shape.payload() / self.unit * self.unit;
@@ -140,16 +150,27 @@ impl Call {
             0 => Vec::new(),
             1 => steps(BROADCAST, shape.payload()).collect(),
             2 | 3 => steps(REDUCE, whole).collect(),
+            6 => steps(ALLGATHER, shape.payload()).collect(),
+            7 => steps(ALLTOALL, shape.payload() / others).collect(),
+            8 => steps(GATHER, shape.payload()).collect(),
+            9 => steps(SCATTER, shape.payload() / others).collect(),
+            10 => vec![ALLGATHER | bytes as u64],
+            11 => vec![ALLTOALL | bytes as u64],
+            12 => vec![ALLREDUCE | bytes as u64],
+            13 => vec![BROADCAST | bytes as u64],
             _ if shape.members() <= 4 => steps(ALLREDUCE | numbers, whole).collect(),
             // One makes it and passes it on.
             _ => steps(REDUCE | numbers, whole).chain(steps(BROADCAST, shape.payload())).collect(),
         }
     }
 
-    /// Makes it, with texts of exactly their size.
-    fn make(self, team: &mut Team) -> Result<(), TeamError> {
+    /// Makes it, with texts of exactly their size. The others act while a started one is looked
+    /// after.
+    fn make(self, team: &mut Team, act: impl FnMut()) -> Result<(), TeamError> {
         let Self { kind, root, things, unit } = self;
-        let mut data = vec![0x55; things * unit];
+        let bytes = things * unit;
+        let mut all = vec![0x55; bytes * team.shape().members() as usize];
+        let mut data = vec![0x55; bytes];
         let mut fold = |earlier: &[u8], later: &mut [u8]| {
             assert_eq!((earlier.len(), later.len() % unit), (later.len(), 0));
             later.iter_mut().zip(earlier).for_each(|(later, earlier)| *later ^= earlier);
@@ -160,9 +181,34 @@ impl Call {
             2 | 3 if root == team.rank() => team.collect_by(&mut data, unit, &mut fold),
             2 | 3 => team.contribute_by(root, &data, unit),
             5 => team.allreduce(&mut data, Number::Uint64, Operation::Sum),
+            6 => team.allgather(Some(&data), &mut all),
+            7 => team.alltoall(None, &mut all),
+            8 if root == team.rank() => team.gather(None, &mut all),
+            8 => team.give(root, &data),
+            9 if root == team.rank() => team.scatter(&all),
+            9 => team.take_block(root, &mut data),
+            10 => until_done(team, act, |team, call| team.poll_allgather(call, &mut all)),
+            11 => until_done(team, act, |team, call| team.poll_alltoall(call, None, &mut all)),
+            12 => until_done(team, act, |team, call| {
+                team.poll_allreduce_by(call, &mut data, unit, &mut fold)
+            }),
+            13 => until_done(team, act, |team, call| team.poll_broadcast(call, root, &mut data)),
             _ => team.allreduce_by(&mut data, unit, &mut fold),
         }
     }
+}
+
+/// Looks after a call until it is done.
+fn until_done(
+    team: &mut Team,
+    mut act: impl FnMut(),
+    mut poll: impl FnMut(&mut Team, &mut Started) -> Result<bool, TeamError>,
+) -> Result<(), TeamError> {
+    let mut call = team.start();
+    while !poll(team, &mut call)? {
+        act();
+    }
+    Ok(())
 }
 
 fn lives(_: u32, _: u64) -> bool {
@@ -177,7 +223,7 @@ pub fn play(bytes: &[u8]) {
     let shape = Shape::new(members, payload).expect("a shape");
     let layout = layout::Shape::new(members, payload).expect("the same");
     let map = Arc::new(Map::anonymous(shape.bytes() as usize));
-    // Whoever comes may find anything.
+    // A process that joins now may find anything.
     let spoiled = script.byte() % 4 == 3;
     if spoiled {
         let at = script.below((shape.bytes() / 8) as usize) as u64 * 8;
@@ -197,7 +243,8 @@ pub fn play(bytes: &[u8]) {
     })));
     let mut failed = None;
     while let Some(call) = next_call(&others, shape) {
-        let result = call.make(&mut team);
+        let act = || others.lock().unwrap_or_else(PoisonError::into_inner).act();
+        let result = call.make(&mut team, act);
         let spoiled = others.lock().unwrap_or_else(PoisonError::into_inner).spoiled;
         assert!(spoiled || result.is_ok(), "{call:?} failed among honest members: {result:?}");
         // The first failure stays.

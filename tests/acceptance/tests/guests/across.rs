@@ -2,7 +2,7 @@
 
 use vshmem_acceptance::suite::Test;
 
-use crate::{death, exchange, idle, oracle, soak, step, users};
+use crate::{death, exchange, idle, locks, objects, oracle, soak, step, users};
 
 pub const TESTS: &[Test] = &[
     ("a_matrix_filled_in_one_guest_is_checked_in_the_other", exchange::matrix),
@@ -21,9 +21,13 @@ pub const TESTS: &[Test] = &[
     ),
     ("a_waker_killed_at_any_step_leaves_nobody_asleep", step::wakers),
     ("a_killed_guest_gives_back_what_it_held_and_comes_again", death::guest),
+    ("posix_locks_in_a_segment_work_across_guests", locks::exchange),
+    ("a_killed_owner_of_a_robust_mutex_is_told_of_in_the_other_guest", locks::process),
+    ("a_killed_guest_leaves_its_robust_mutex_to_the_other", locks::guest),
+    ("stock_python_shares_memory_by_name_across_guests", objects::python),
     ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
     ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
-    ("any_user_of_a_guest_uses_its_pool_whoever_comes_first", users::all),
+    ("any_user_of_a_guest_uses_its_pool_whichever_comes_first", users::all),
     ("a_guest_that_was_given_one_pool_takes_it_without_a_name", users::only_pool),
     ("idle_waiters_wake_seldom", idle::waiters),
 ];

@@ -6,6 +6,8 @@ mod datagrams;
 mod death;
 mod exchange;
 mod idle;
+mod locks;
+mod objects;
 mod oracle;
 mod soak;
 mod step;

@@ -10,7 +10,7 @@ use crate::shared;
 const SECONDS_EACH: u32 = 120;
 
 pub fn probe() {
-    on(&shared(), "vshmem run");
+    on(&shared(), "vshmem run --share all,posix");
 }
 
 /// On that lab; `prefix` stands before a program that shall use the pool.

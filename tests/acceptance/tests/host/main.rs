@@ -22,6 +22,8 @@ const TESTS: &[Test] = &[
     ("modes_of_objects_hold_between_users", refusal::modes),
     ("a_limit_on_the_size_of_files_ends_no_program", trust::limited),
     ("a_private_pool_that_is_not_its_users_alone_is_refused_by_the_library", trust::private),
+    ("a_forged_descriptor_of_an_object_is_of_no_use", trust::forged),
+    ("a_descriptor_outlives_the_rights_that_it_was_opened_with", trust::kept),
     ("everything_works_without_root", user::all),
     ("a_program_that_gives_up_root_before_its_first_call_is_served", user::former_root),
     ("a_waker_killed_at_any_step_leaves_nobody_asleep", death::wakers),

@@ -9,6 +9,82 @@ use vshmem_acceptance::{Actor, Pool, build, run};
 /// A user that nothing belongs to.
 const USER: u32 = 61_235;
 
+/// A pool for everybody with an object for root alone: its name, and that of the file behind its
+/// descriptor.
+struct Secret {
+    pool: Pool,
+    name: String,
+    file: String,
+}
+
+impl Secret {
+    fn new() -> Self {
+        let pool = Pool::new("16M", &["--mode", "0666"]);
+        let name = format!("/{}", pool.name());
+        let made = run(Self::command(&pool).arg(marker()).args(["make", &name, "secret"])).ok();
+        let file = made.trim_start_matches("/memfd:").trim_end_matches(" (deleted)\n").to_owned();
+        Self { pool, name, file }
+    }
+
+    /// What runs a program on the pool, in place of one.
+    fn command(pool: &Pool) -> Command {
+        let mut command = Command::new(build::public().join("vshmem"));
+        command.current_dir("/");
+        command.args(["run", "--pool", pool.name(), "--share", "all,posix", "--"]);
+        command
+    }
+
+    /// The words of a command.
+    fn words(&self) -> Vec<String> {
+        let command = Self::command(&self.pool);
+        std::iter::once(command.get_program())
+            .chain(command.get_args())
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    }
+}
+
+fn marker() -> std::path::PathBuf {
+    build::public_program("tests/acceptance/programs", "marker")
+}
+
+/// Anybody can make a file with the name of the one behind a descriptor. A program that inherits
+/// it, of that user or of root, is not led to the object.
+pub fn forged() {
+    if !root("a forged descriptor of an object of root's") {
+        return;
+    }
+    let secret = Secret::new();
+    let nobody = || {
+        let mut command = Command::new("setpriv");
+        command.current_dir("/").args(build::NOBODY);
+        command
+    };
+    let forge = |command: &mut Command| run(command.args(secret.words()).arg(marker()).arg("read"));
+    let ran = forge(nobody().arg(marker()).args(["forge", &secret.file]));
+    assert_eq!(ran.clone().ok(), "nothing\n", "by who made it: {ran:?}");
+    let ran = forge(Command::new(marker()).current_dir("/").args(["forge", &secret.file]));
+    assert_eq!(ran.clone().ok(), "secret\n", "root can open the object: {ran:?}");
+    secret.pool.assert_clean();
+}
+
+/// As a file that is open: the user that root has become goes on with what root has opened, also in
+/// the program that it executes.
+pub fn kept() {
+    if !root("an object that root opens for another user") {
+        return;
+    }
+    let secret = Secret::new();
+    let ran = run(Secret::command(&secret.pool)
+        .env("NAME", &secret.name)
+        .arg(marker())
+        .args(["keep", "65534"])
+        .arg(marker())
+        .arg("read"));
+    assert_eq!(ran.clone().ok(), "secret\n", "{ran:?}");
+    secret.pool.assert_clean();
+}
+
 /// Segments are cleared although no file may be written to beyond the first KiB.
 pub fn limited() {
     let pool = Pool::new("16M", &[]);

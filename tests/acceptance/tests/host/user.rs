@@ -55,7 +55,13 @@ pub fn all() {
         .display()
         .to_string();
     let setting = format!("EXPECTED_DIFFERENCES={expected}");
-    let ran = other_user(&["env", &setting, &compare, &probe, &format!("{vshmem} run --")]);
+    let ran = other_user(&[
+        "env",
+        &setting,
+        &compare,
+        &probe,
+        &format!("{vshmem} run --share all,posix --"),
+    ]);
     say(&format!("probe as an ordinary user: {}", ran.out.lines().last().unwrap_or_default()));
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     v(&["pool", "check", PRIVATE]).ok();

@@ -25,7 +25,7 @@ pub fn all() {
         let guests = Guests::boot(other, "device", 1, other.pool("64M"), &guests::programs());
         let listed = guests.run(1, &["vshmem", "pool", "ls"]).ok();
         say(listed.lines().last().unwrap_or_default());
-        oracle::on(&guests, "vshmem run");
+        oracle::on(&guests, "vshmem run --share all,posix");
         guests.pool().assert_clean();
     }
 }

@@ -15,6 +15,10 @@ mod exchange;
 mod four;
 #[path = "../guests/idle.rs"]
 mod idle;
+#[path = "../guests/locks.rs"]
+mod locks;
+#[path = "../guests/objects.rs"]
+mod objects;
 #[path = "../guests/oracle.rs"]
 mod oracle;
 mod rights;

@@ -36,7 +36,7 @@ fn compare(xen: &Xen, domain: u32, name: &str) {
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
          EXPECTED_DIFFERENCES=/tmp/expected_differences.txt SECONDS_EACH=120 sh /tmp/compare.sh \
-         /run/vshmem/bin/probe 'vshmem run --pool {POOL} --'"
+         /run/vshmem/bin/probe 'vshmem run --pool {POOL} --share all,posix --'"
     );
     let ran = xen.shell(domain, &line);
     let last = ran.out.lines().last().unwrap_or_default().to_owned();

@@ -149,6 +149,11 @@ impl Guests {
         Ok(said.trim().parse().unwrap_or(1))
     }
 
+    /// The user of each guest, who owns its processes.
+    pub(crate) fn users(&self) -> Result<Vec<u32>> {
+        Ok(self.lab()?.list()?.guests.iter().map(|guest| guest.uid).collect())
+    }
+
     /// The pool's name on the host.
     pub(crate) fn pool_name(&self) -> Result<String> {
         let listing = self.lab()?.list()?;

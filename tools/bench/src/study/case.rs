@@ -80,6 +80,20 @@ impl Model {
             Self::None => "none",
         }
     }
+
+    /// Its name in a sentence or a legend.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Sysv => "System V",
+            Self::Vshmem => "vshmem",
+            Self::Mpi => "MPI",
+            Self::Openmp => "OpenMP",
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::None => "one program",
+        }
+    }
 }
 
 /// How a program is started. All programs print one line of JSON.

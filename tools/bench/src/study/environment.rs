@@ -35,7 +35,7 @@ impl Environment {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::Native => "one kernel",
+            Self::Native => "one OS kernel",
             Self::Guest => "one guest",
             Self::Guests => "guests",
             Self::GuestHost => "guest and host",

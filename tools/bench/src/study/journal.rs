@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::facts::{Facts, Load};
+use super::placement::Pages;
 use crate::error::{Error, Result};
 
 /// The journal's name in its directory.
@@ -83,6 +84,9 @@ pub struct Sample {
     /// Who emulated the place, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
+    /// Where the pages lay that it used, as far as a plan was followed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pages: Vec<Pages>,
     /// The program's own line.
     pub output: Value,
 }
@@ -296,6 +300,7 @@ mod tests {
             value: 0.5,
             around: Load::default(),
             emulated: None,
+            pages: Vec::new(),
             output: serde_json::json!({"seconds": 0.5}),
         })
     }

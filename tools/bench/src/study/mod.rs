@@ -13,8 +13,9 @@
 //! | `runner` | turn by turn through the schedule |
 //! | `environments` | real places: this kernel, guests of a lab |
 //! | `known` | programs of other people |
+//! | `placement` | where a plan has programs and guests run, and where their pages lie |
 //! | `plan_comparison` | what a plan is made for: one kernel, one guest, guests side by side |
-//! | `t_distribution`, `outliers`, `verdict` | what follows from figures |
+//! | `t_distribution`, `outliers`, `plausible`, `verdict`, `multiplicity` | what follows from figures |
 //! | `report` | pages and tables of it |
 
 mod case;
@@ -25,8 +26,11 @@ mod facts;
 mod figure;
 mod journal;
 mod known;
+mod multiplicity;
 mod outliers;
+mod placement;
 mod plan_comparison;
+mod plausible;
 pub mod report;
 mod runner;
 mod schedule;
@@ -36,10 +40,12 @@ mod verdict;
 pub use case::{Case, Group, Model, Recipe};
 pub use catalogue::{Extent, catalogue};
 pub use environment::Environment;
-pub use environments::{Places, Setup, clear_leftovers, this_process};
+pub use environments::{GUESTS, Places, Setup, clear_leftovers, this_process};
 pub use facts::Facts;
 pub use figure::{Better, Figure, Per};
 pub use journal::{Contents, JOURNAL, Journal, Sample, Session, Study};
+pub(crate) use multiplicity::holm;
+pub use placement::{Pages, Placement, Share};
 pub use plan_comparison::PlanComparison;
 pub use runner::{Outcome, RunCase, resume};
 pub use verdict::{Ratio, Verdict};

@@ -70,10 +70,15 @@ impl PlanComparison {
         cases
     }
 
-    /// What the comparison does not show here, a sentence each.
+    /// What the comparison does not show here, a sentence each. `unplanned`: why nothing is placed.
     #[must_use]
-    pub fn limits(&self) -> Vec<String> {
+    pub fn limits(&self, unplanned: Option<&str>) -> Vec<String> {
         let mut limits = Vec::new();
+        if let Some(why) = unplanned {
+            limits.push(format!(
+                "Nothing is placed by a plan, and no pages are counted: {why}. `vshmem plan --as json` shows what can be planned, and --plan=FILE takes it."
+            ));
+        }
         if self.sockets < 2 {
             limits.push(
                 "This machine has one socket: guests side by side share it, so the cost of access across sockets is not shown.".into(),
@@ -88,9 +93,10 @@ impl PlanComparison {
             limits.push(
                 "Guests are User Mode Linux with one CPU each: one wide guest with the CPUs of all others is not shown. For that, boot guests with `vshmem lab up --guest qemu --cpus N` where there is KVM, and name them with --lab.".into(),
             );
-        } else {
+        }
+        if unplanned.is_none() {
             limits.push(
-                "The lab's guests are taken as they are: nothing here pins them or binds their memory. `vshmem plan --as qemu` writes how.".into(),
+                "Guests are moved to the plan's CPUs after they have booted: what they had touched by then stays on its node, and is counted there.".into(),
             );
         }
         limits.push(
@@ -118,10 +124,10 @@ mod tests {
         }
         let two = PlanComparison::of(system.path(), true);
         assert_eq!(two, PlanComparison { sockets: 2, nodes: 2, has_lab: true });
-        assert!(two.limits().iter().all(|limit| !limit.contains("socket:")), "{two:?}");
+        assert!(two.limits(None).iter().all(|limit| !limit.contains("socket:")), "{two:?}");
         let empty = PlanComparison::of(Path::new("/nonexistent"), false);
         assert_eq!(empty, PlanComparison { sockets: 1, nodes: 1, has_lab: false });
-        assert_eq!(empty.limits().len(), 4);
+        assert_eq!(empty.limits(Some("it has one CPU")).len(), 5);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::case::Case;
 use super::facts::LoadMonitor;
 use super::journal::{Contents, Entry, FailedRun, Journal, Sample, Session};
+use super::placement::Pages;
 use super::schedule::turns;
 use crate::Watch;
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ pub struct Outcome {
     pub line: Value,
     /// Who emulated the place, if it was.
     pub emulated: Option<String>,
+    /// Where the pages lay that it used, as far as a plan was followed.
+    pub pages: Vec<Pages>,
 }
 
 /// Who can run cases.
@@ -145,9 +148,10 @@ impl StudyRunner<'_> {
             Ok((value, outcome))
         });
         let entry = match value {
-            Ok((value, Outcome { line, emulated })) => {
+            Ok((value, Outcome { line, emulated, pages })) => {
+                let output = line;
                 let sample =
-                    Sample { case: name, repetition, value, around, emulated, output: line };
+                    Sample { case: name, repetition, value, around, emulated, pages, output };
                 if repetition == 0 { Entry::WarmUp(sample) } else { Entry::Sample(sample) }
             }
             Err(Error::Stopped) => return Err(Error::Stopped),
@@ -249,7 +253,7 @@ mod tests {
             if case.name == "broken" {
                 return Err(Error::Absent { what: "it".into(), remedy: "mend it".into() });
             }
-            Ok(Outcome { line: json!({"seconds": 0.25}), emulated: None })
+            Ok(Outcome { line: json!({"seconds": 0.25}), emulated: None, pages: Vec::new() })
         }
     }
 

@@ -41,18 +41,29 @@ impl Moments {
 /// The interval of the difference of two means whose variances need not be alike (Welch).
 #[must_use]
 pub fn difference(one: &Moments, other: &Moments, level: f64) -> Option<Interval> {
+    let (mean, error, freedom) = welch(one, other)?;
+    let half = if error == 0.0 { 0.0 } else { quantile(freedom, level)? * error };
+    Some(Interval { low: mean - half, high: mean + half })
+}
+
+/// The difference, its standard error, and the degrees of freedom of that.
+fn welch(one: &Moments, other: &Moments) -> Option<(f64, f64, f64)> {
     if one.n < 2 || other.n < 2 {
         return None;
     }
     let parts = [one, other].map(|moments| moments.variance / moments.n as f64);
     let sum = parts[0] + parts[1];
-    let mean = one.mean - other.mean;
-    if sum == 0.0 {
-        return Some(Interval { low: mean, high: mean });
-    }
     let weights = parts[0].powi(2) / (one.n - 1) as f64 + parts[1].powi(2) / (other.n - 1) as f64;
-    let half = quantile(sum * sum / weights, level)? * sum.sqrt();
-    Some(Interval { low: mean - half, high: mean + half })
+    Some((one.mean - other.mean, sum.sqrt(), sum * sum / weights))
+}
+
+/// How likely a mean is at least so many standard errors from nothing, if it is nothing.
+fn two_sided(mean: f64, error: f64, freedom: f64) -> Option<f64> {
+    if error == 0.0 {
+        return Some(if mean == 0.0 { 1.0 } else { 0.0 });
+    }
+    let t_distribution = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    Some(2.0 * t_distribution.sf((mean / error).abs()))
 }
 
 /// The interval of the ratio of two lists by pair index: that of the mean of the logarithms of the
@@ -62,6 +73,24 @@ pub fn paired_ratio(over: &[f64], under: &[f64], level: f64) -> Option<Interval>
     let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();
     let interval = Moments::of(&logs)?.interval(level)?;
     Some(Interval { low: interval.low.exp(), high: interval.high.exp() })
+}
+
+/// How likely the ratios of two lists are at least as far from 1, by pair index, if nothing differs:
+/// Student's test of the logarithms of the ratios, both sides.
+#[must_use]
+pub fn paired_p(over: &[f64], under: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();
+    let moments = Moments::of(&logs)?;
+    let freedom = moments.n.checked_sub(1).filter(|&freedom| freedom > 0)?;
+    two_sided(moments.mean, (moments.variance / moments.n as f64).sqrt(), freedom as f64)
+}
+
+/// The same of lists that have nothing to do with each other: Welch's test.
+#[must_use]
+pub fn unpaired_p(over: &[f64], under: &[f64]) -> Option<f64> {
+    let logs = |list: &[f64]| Moments::of(&list.iter().map(|one| one.ln()).collect::<Vec<f64>>());
+    let (mean, error, freedom) = welch(&logs(over)?, &logs(under)?)?;
+    two_sided(mean, error, freedom)
 }
 
 /// The interval of the ratio of two lists that have nothing to do with each other: Welch's, of
@@ -127,6 +156,17 @@ mod tests {
         let paired = Moments::of(&pairs).unwrap().interval(0.95).unwrap();
         near(paired.low, -2.459_886, 1e-5);
         near(paired.high, -0.700_114, 1e-5);
+    }
+
+    /// The value of p is the level at which the interval touches 1.
+    #[test]
+    fn values_of_p() {
+        let (over, under) = ([2.0, 3.0, 4.0, 5.0, 8.0], [1.0, 2.0, 3.0, 4.0, 5.0]);
+        let p = paired_p(&over, &under).unwrap();
+        let interval = |level| paired_ratio(&over, &under, level).unwrap();
+        assert!(interval(1.0 - p * 1.01).low > 1.0 && interval(1.0 - p * 0.99).low < 1.0, "{p}");
+        assert_eq!(paired_p(&over, &over), Some(1.0));
+        assert_eq!(paired_p(&[1.0], &[2.0]), None);
     }
 
     #[test]

@@ -8,13 +8,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::case::Better;
-use super::t_distribution;
+use super::{plausible, t_distribution};
 use crate::bootstrap::{self, Interval};
 
 /// Pairs from which on the bootstrap holds what it says.
 pub const BOOTSTRAP_FROM: usize = 9;
 /// Pairs that a verdict needs.
 const FEWEST: usize = 3;
+/// Of errors, after correction.
+pub const LEVEL: f64 = 0.05;
 
 /// What is concluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +28,13 @@ pub enum Verdict {
     Slower,
     /// The interval reaches across 1.
     NoDifferenceShown,
+    /// The interval does not reach across 1, but among as many comparisons as there are that is
+    /// to be expected.
+    NotAfterCorrection,
     /// There are too few pairs, or figures that have no ratio.
     TooFew,
+    /// A figure that cannot be one.
+    NotMeasured,
     /// One of the sides is emulated: its speed says nothing.
     Emulated,
 }
@@ -40,7 +47,9 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
+            Self::NotAfterCorrection => "no difference shown after correction",
             Self::TooFew => "undecided",
+            Self::NotMeasured => "not measured",
             Self::Emulated => "emulated: no conclusion",
         }
     }
@@ -55,6 +64,10 @@ pub struct Ratio {
     pub interval: Option<Interval>,
     /// How many pairs.
     pub pairs: usize,
+    /// How likely a ratio is at least as far from 1 if nothing differs.
+    pub p: Option<f64>,
+    /// The same, adjusted for how many comparisons there are.
+    pub adjusted_p: Option<f64>,
     /// What follows.
     pub verdict: Verdict,
 }
@@ -73,13 +86,51 @@ impl Ratio {
             _ => None,
         };
         let verdict = interval.map_or(Verdict::TooFew, |interval| judge(interval, better));
-        Some(Self { ratio, interval, pairs, verdict })
+        let p = t_distribution::paired_p(over, under).filter(|_| interval.is_some());
+        let whole = Self { ratio, interval, pairs, p, adjusted_p: None, verdict };
+        Some(if plausible::is_ratio(ratio) { whole } else { whole.not_measured() })
+    }
+
+    /// How many times as fast the first is as the second, from lists of costs or rates by pair
+    /// index: above 1 the first is faster.
+    #[must_use]
+    pub fn of_speeds(first: &[f64], second: &[f64], better: Better, seed: u64) -> Option<Self> {
+        match better {
+            Better::Less => Self::of(second, first, Better::More, seed),
+            Better::More => Self::of(first, second, Better::More, seed),
+        }
+    }
+
+    fn not_measured(self) -> Self {
+        Self { interval: None, p: None, verdict: Verdict::NotMeasured, ..self }
+    }
+
+    /// Whether it says that something differs.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        matches!(self.verdict, Verdict::Faster | Verdict::Slower)
     }
 
     /// The same, but that nothing may be concluded.
     #[must_use]
     pub fn emulated(self) -> Self {
         Self { verdict: Verdict::Emulated, ..self }
+    }
+}
+
+/// Adjusts values of p that belong together. What differs by its own interval, and not by the
+/// adjusted value at 5 %, is no difference after correction.
+pub fn correct(ratios: &mut [&mut Ratio], adjust: fn(&[f64]) -> Vec<f64>) {
+    let mut told: Vec<&mut &mut Ratio> = ratios
+        .iter_mut()
+        .filter(|ratio| ratio.p.is_some() && ratio.verdict != Verdict::Emulated)
+        .collect();
+    let adjusted = adjust(&told.iter().filter_map(|ratio| ratio.p).collect::<Vec<f64>>());
+    for (ratio, adjusted) in told.iter_mut().zip(adjusted) {
+        ratio.adjusted_p = Some(adjusted);
+        if ratio.is_decided() && adjusted >= LEVEL {
+            ratio.verdict = Verdict::NotAfterCorrection;
+        }
     }
 }
 
@@ -99,6 +150,7 @@ mod tests {
     use fastrand::Rng;
 
     use super::*;
+    use crate::study::multiplicity;
 
     #[test]
     fn the_rule() {
@@ -150,6 +202,34 @@ mod tests {
             blind_comparisons(5, skewed),
         ];
         assert!(found.iter().all(|count| (9_300..=9_700).contains(count)), "{found:?}");
+    }
+
+    /// Forty comparisons of equal things at a time, as in one small study: in how many of 400 such
+    /// studies there is any verdict.
+    #[test]
+    fn of_equal_things_one_study_in_twenty_has_any_verdict_after_correction() {
+        let mut rng = Rng::with_seed(8);
+        let mut list = || (0..5).map(|_| 100.0 + 5.0 * normal(&mut rng)).collect::<Vec<f64>>();
+        let mut wrong = 0;
+        for _ in 0..400 {
+            let mut all: Vec<Ratio> = (0..40)
+                .map(|_| Ratio::of_speeds(&list(), &list(), Better::Less, 1).unwrap())
+                .collect();
+            correct(&mut all.iter_mut().collect::<Vec<_>>(), multiplicity::benjamini_hochberg);
+            wrong += u32::from(all.iter().any(Ratio::is_decided));
+        }
+        assert!((8..=32).contains(&wrong), "{wrong} of 400");
+    }
+
+    #[test]
+    fn a_speed_above_one_is_good_for_the_first() {
+        let (fast, slow) = ([1.0; 3], [3.0; 3]);
+        let costs = Ratio::of_speeds(&fast, &slow, Better::Less, 1).unwrap();
+        assert_eq!((costs.ratio, costs.verdict), (3.0, Verdict::Faster));
+        let rates = Ratio::of_speeds(&fast, &slow, Better::More, 1).unwrap();
+        assert!(rates.ratio < 0.34 && rates.verdict == Verdict::Slower);
+        let absurd = Ratio::of_speeds(&[1e-9; 3], &slow, Better::Less, 1).unwrap();
+        assert_eq!((absurd.verdict, absurd.interval), (Verdict::NotMeasured, None));
     }
 
     #[test]

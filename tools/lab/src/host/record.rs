@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::directory::Directory;
 use crate::host::{guest_processes, json};
 use crate::model::names::DOM0;
@@ -87,5 +87,42 @@ impl Record {
     /// The record of a lab; `None` if there is none.
     pub(crate) fn read(directory: &Directory) -> Result<Option<Self>> {
         json::read(&directory.record())
+            .map_err(|error| Outline::read(directory).explain(directory, &error))
+    }
+}
+
+/// What of a record every release understands: enough to leave the lab alone.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Outline {
+    /// The user of guest 1 on the host, if that is known.
+    #[serde(default)]
+    pub(crate) first_uid: Option<u32>,
+    #[serde(default)]
+    keeper: Option<(i32, u64)>,
+}
+
+impl Outline {
+    /// Of a lab with a record that may be another release's; empty where nothing is understood.
+    pub(crate) fn read(directory: &Directory) -> Self {
+        json::read(&directory.record()).ok().flatten().unwrap_or_default()
+    }
+
+    /// The keeper's pid, if that very process still runs.
+    pub(crate) fn living_keeper(&self) -> Option<i32> {
+        let (pid, start) = self.keeper?;
+        guest_processes::is_living(pid, start).then_some(pid)
+    }
+
+    /// Why this release cannot work with the lab.
+    fn explain(&self, directory: &Directory, error: &Error) -> Error {
+        let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let remedy = match self.living_keeper() {
+            // The command that made it, also when its file has been replaced.
+            Some(keeper) => format!("`/proc/{keeper}/exe lab --name {name} down` takes it down"),
+            None => format!("`vshmem lab --name {name} down` removes what is left of it"),
+        };
+        // What our messages quote so is a command.
+        let found = error.to_string().replace('`', "\"");
+        Error::OtherRelease { name, found, remedy }
     }
 }

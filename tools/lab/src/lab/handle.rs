@@ -6,7 +6,7 @@ use crate::check::missing;
 use crate::error::{Error, GuestFault, Result};
 use crate::host::directory::{Directory, NamingLock};
 use crate::host::log::tail;
-use crate::host::record::Record;
+use crate::host::record::{Outline, Record};
 use crate::lab::ask::ask;
 use crate::lab::down::take_down;
 use crate::lab::up::up;
@@ -108,7 +108,13 @@ impl Lab {
         Ok(self.listing(guests))
     }
 
-    /// All labs of this user, those without a keeper too.
+    /// The labs of this user that another release has made: why this one cannot list them.
+    pub fn not_understood() -> Vec<Error> {
+        let record = |name: String| Record::read(&Directory::of(&name)?);
+        names().into_iter().filter_map(|name| record(name).err()).collect()
+    }
+
+    /// All labs of this user that this release understands, those without a keeper too.
     pub fn list_all() -> Result<Vec<Listing>> {
         let mut all = Vec::new();
         for name in names() {
@@ -163,7 +169,9 @@ impl Lab {
         }
         match Record::read(&directory) {
             Ok(Some(record)) => take_down(&record, &directory)?,
-            // Nothing is started before the record is written.
+            // Only the command that made it can end its guests and give notice of their deaths.
+            Err(error) if Outline::read(&directory).living_keeper().is_some() => return Err(error),
+            // Nothing is started before the record is written, and guests end with their keeper.
             Ok(None) | Err(_) => {
                 let _lock = NamingLock::take()?;
                 if Record::read(&directory).ok().flatten().is_none() {

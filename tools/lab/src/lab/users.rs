@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::host::directory::{Directory, root};
 use crate::host::guest_processes::GuestProcesses;
-use crate::host::record::Record;
+use crate::host::record::{Outline, Record};
 use crate::host::sweep::clear_away_locked;
 use crate::lab::down::reap_all;
 
@@ -56,16 +56,22 @@ fn users() -> (u32, u32) {
 }
 
 fn unused_users() -> Option<u32> {
-    let taken: Vec<u32> = records().map(|record| record.first_uid).collect();
+    let taken: Vec<u32> = names().iter().filter_map(|name| first_user_of(name)).collect();
     let (first, labs) = users();
     let nowhere = PathBuf::from("/nonexistent");
     (0..labs).map(|slot| first + slot * MOST_GUESTS).find(|first| {
-        !taken.contains(first)
+        // Another release may have given out users from other numbers on.
+        !taken.iter().any(|taken| taken.abs_diff(*first) < MOST_GUESTS)
             && GuestProcesses::take(&(*first..first + MOST_GUESTS), &nowhere).is_empty()
     })
 }
 
-/// The records of all labs that have a readable one.
+/// The first user of a lab, also of one that another release has made.
+fn first_user_of(name: &str) -> Option<u32> {
+    Outline::read(&Directory::of(name).ok()?).first_uid
+}
+
+/// The records of all labs that this release understands.
 fn records() -> impl Iterator<Item = Record> {
     names().into_iter().filter_map(|name| Record::read(&Directory::of(&name).ok()?).ok()?)
 }

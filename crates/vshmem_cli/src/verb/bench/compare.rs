@@ -10,7 +10,7 @@ use super::table::{objects, table};
 use crate::failure::Outcome;
 use crate::show;
 
-/// Two directories beside each other: what the second is of the first, case by case.
+/// Two directories, case by case: how many times as fast the second is as the first.
 #[derive(Debug, Args)]
 #[command(after_help = NOTE)]
 pub struct Compare {
@@ -37,13 +37,15 @@ impl Compare {
     pub fn carry_out(self) -> Outcome {
         let (one, other) = (Contents::read(&self.one)?, Contents::read(&self.other)?);
         if self.json {
-            show::json(&objects(&report::compared(&one, &other)))?;
+            show::json(&objects(&report::compared(&one, &other).0))?;
             return Ok(ExitCode::SUCCESS);
         }
         for line in report::machines_apart(&one, &other) {
             show::line(line)?;
         }
-        show::text(&table(report::compared(&one, &other)).to_string())?;
+        let (rows, agreement) = report::compared(&one, &other);
+        show::text(&table(rows).to_string())?;
+        show::line(agreement)?;
         Ok(ExitCode::SUCCESS)
     }
 }

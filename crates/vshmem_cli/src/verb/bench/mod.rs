@@ -2,8 +2,12 @@
 //! lines and its tables.
 
 mod compare;
+mod guard;
 mod mpi;
+mod mpi_jobs;
+mod nas;
 mod pingpong;
+mod placement;
 mod report;
 mod run;
 mod sysv;
@@ -35,8 +39,10 @@ enum What {
     Run(run::Run),
     /// The report of such a directory again: one HTML page, tables, figures.
     Report(report::Report),
-    /// Two such directories beside each other.
+    /// Two such directories, case by case.
     Compare(compare::Compare),
+    /// This build and another one, for half a minute: which calls have become slower.
+    Guard(guard::Guard),
     /// Round trips: shared memory in one kernel, across two guests, TCP and UDP between them.
     Pingpong(pingpong::Pingpong),
     /// MPI: stock Open MPI through a pool, its own shared memory, TCP.
@@ -52,6 +58,7 @@ impl Bench {
             Some(What::Run(run)) => run.carry_out(),
             Some(What::Report(report)) => report.carry_out(),
             Some(What::Compare(compare)) => compare.carry_out(),
+            Some(What::Guard(guard)) => guard.carry_out(),
             Some(What::Mpi(mpi)) => mpi.carry_out(),
             Some(What::Pingpong(pingpong)) => pingpong.carry_out(),
             Some(What::Sysv(sysv)) => sysv.carry_out(),

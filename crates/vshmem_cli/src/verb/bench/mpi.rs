@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use vshmem_bench::report::write_lines;
-use vshmem_bench::{Order, Spread, ratios, take_turns};
+use vshmem_bench::{Order, ratios, take_turns};
 
 use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
@@ -17,19 +17,20 @@ use crate::show;
 use crate::table::Table;
 use crate::verb::mpi_env;
 
-/// The program that measures.
-const PROGRAM: &str = "pairs";
-/// Where guests are given it.
-const DELIVERED: &str = "/tmp/vshmem-bench-mpi";
+use super::mpi_jobs::{Guests, in_one_kernel, spread};
+use super::nas;
 
-/// MPI: latency, bandwidth, message rate and collectives through a pool, beside Open MPI's own
-/// shared memory and TCP.
+/// MPI: latency, bandwidth, message rate, collectives and one-sided calls through a pool, beside
+/// Open MPI's own shared memory and TCP.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Mpi {
     /// Runs of each contender.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
+    /// What is measured.
+    #[arg(long, value_enum, default_value_t = Calls::Messages)]
+    calls: Calls,
     /// Processes: half of them in each guest.
     #[arg(long, short = 'n', default_value_t = 2)]
     processes: u32,
@@ -43,6 +44,10 @@ pub struct Mpi {
     /// Where the program is [default: build/mpi of the build that this command is from].
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
+    /// Measure the NAS Parallel Benchmarks in this directory instead (`ft.A.2`, `cg.A.2`, ...; the
+    /// last part is the number of processes, or `x`), without TCP.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "json"])]
+    nas: Option<PathBuf>,
     /// Write every run to this file, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -52,10 +57,49 @@ const EXAMPLES: &str = "\
 Examples:
   vshmem bench mpi
   vshmem bench mpi --quick --pairs 3 --lab lab
+  vshmem bench mpi --calls windows --quick
+  vshmem bench mpi --pairs 3 --nas ~/NPB3.4-MPI/bin
 
-`1 kernel` is Open MPI's own shared memory (vader) between two processes on this host; the others are
-the same program, half of its processes in each guest. A run gives the fastest of up to sixty short
-repetitions of each measurement. Do not compare figures of different runs.";
+`1 kernel` is Open MPI's own shared memory (vader; for windows osc/sm) between two processes on this
+host; the others are the same program, half of its processes in each guest. A run gives the fastest
+of up to sixty short repetitions of each measurement. Do not compare figures of different runs.";
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Calls {
+    /// Messages between pairs of processes, in one direction and in both, and collective calls.
+    Messages,
+    /// One-sided calls on a window of MPI_Win_allocate, each with a flush, and lock, fence and
+    /// post with a put.
+    Windows,
+}
+
+impl Calls {
+    /// The program that measures them.
+    fn program(self) -> &'static str {
+        match self {
+            Self::Messages => "pairs",
+            Self::Windows => "windows_speed",
+        }
+    }
+
+    /// Who makes them. Stock Open MPI has no windows over TCP, as Debian builds it.
+    fn contenders(self) -> &'static [Contender] {
+        match self {
+            Self::Messages => &CONTENDERS,
+            Self::Windows => &CONTENDERS[..2],
+        }
+    }
+
+    /// What the run in one kernel is told. The faster of the two components for windows that Open
+    /// MPI has, and the one that does not crash in compare-and-swap over vader.
+    fn in_one_kernel(self) -> &'static [&'static str] {
+        match self {
+            Self::Messages => &[],
+            Self::Windows => &["--mca", "osc", "sm"],
+        }
+    }
+}
 
 /// Who is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,73 +114,6 @@ const CONTENDERS: [Contender; 3] = [Contender::Vader, Contender::Pool, Contender
 /// What one line of the program says: which measurement, and nanoseconds.
 type Readings = BTreeMap<(usize, String), f64>;
 
-/// A lab that is taken down at the end if it was booted for this.
-struct Guests {
-    command: PathBuf,
-    name: String,
-    own: bool,
-}
-
-impl Guests {
-    fn of(command: &Path, lab: Option<&str>) -> Result<Self, Failure> {
-        let command = command.to_owned();
-        if let Some(name) = lab {
-            return Ok(Self { command, name: name.to_owned(), own: false });
-        }
-        let name = format!("bench-mpi-{}", std::process::id());
-        let guests = Self { command, name, own: true };
-        guests.run(&["up", "--guest", "uml", "-n", "2"], Stdio::null())?;
-        Ok(guests)
-    }
-
-    /// Copies the program into both guests: they may not see the tree that it is in, or not where
-    /// it is (a guest has a /tmp of its own).
-    fn deliver(&self, program: &Path) -> Result<(), Failure> {
-        let line = format!(
-            "mkdir -p {DELIVERED} && cat >{DELIVERED}/{PROGRAM} && chmod 755 {DELIVERED}/{PROGRAM}"
-        );
-        for guest in ["1", "2"] {
-            let file = std::fs::File::open(program).map_err(|error| {
-                Failure::Failed(format!("{}: cannot read it: {error}", program.display()))
-            })?;
-            let mut command = Command::new(&self.command);
-            command.args(["lab", "--name", &self.name, "exec", guest, "--", "sh", "-c", &line]);
-            output_of(command.stdin(file).stderr(Stdio::inherit()))?;
-        }
-        Ok(())
-    }
-
-    /// Runs a verb of `vshmem lab` and returns what it prints.
-    fn run(&self, words: &[&str], error: Stdio) -> Result<String, Failure> {
-        let mut command = Command::new(&self.command);
-        command.args(["lab", "--name", &self.name]).args(words);
-        output(&mut command, error)
-    }
-}
-
-impl Drop for Guests {
-    fn drop(&mut self) {
-        if self.own {
-            let _ = self.run(&["down"], Stdio::null());
-        }
-    }
-}
-
-fn output(command: &mut Command, error: Stdio) -> Result<String, Failure> {
-    output_of(command.stdin(Stdio::null()).stderr(error))
-}
-
-fn output_of(command: &mut Command) -> Result<String, Failure> {
-    let shown = format!("{command:?}");
-    let done = command
-        .output()
-        .map_err(|error| Failure::Failed(format!("cannot run {shown}: {error}")))?;
-    if !done.status.success() {
-        return failed(format!("{shown}: {}", done.status));
-    }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
-}
-
 impl Mpi {
     /// Measures.
     pub fn carry_out(self) -> Outcome {
@@ -147,7 +124,12 @@ impl Mpi {
             )));
         }
         let command = own_binary()?;
-        let program = self.program(&command)?;
+        let found =
+            self.nas.as_deref().map(|place| nas::programs(place, self.processes)).transpose()?;
+        let program = match &found {
+            Some(_) => PathBuf::new(),
+            None => self.program(&command)?,
+        };
         if program::find(Path::new("mpirun")).is_err() {
             return failed(
                 "mpirun is not in PATH. `apt-get install openmpi-bin` installs it; `vshmem bench pingpong` needs no MPI",
@@ -155,12 +137,19 @@ impl Mpi {
         }
         mpi_env::components(None)?;
         let guests = Guests::of(&command, self.lab.as_deref())?;
-        guests.deliver(&program)?;
-        let runs =
-            take_turns(&CONTENDERS, self.pairs as usize, Order::Rotating, |pair, contender| {
+        if let Some(found) = found {
+            return nas::measure(&found, self.processes, self.pairs, &guests);
+        }
+        guests.deliver(&program, self.calls.program())?;
+        let runs = take_turns(
+            self.calls.contenders(),
+            self.pairs as usize,
+            Order::Rotating,
+            |pair, contender| {
                 eprintln!("vshmem: run {} of {}: {}", pair + 1, self.pairs, contender.name());
                 self.turn(*contender, &guests, &program)
-            })?;
+            },
+        )?;
         drop(guests);
         if let Some(path) = &self.json {
             write_lines(path, &lines(&runs))?;
@@ -172,12 +161,12 @@ impl Mpi {
         let beside = command.parent().unwrap_or(Path::new("."));
         let places = ["../../build/mpi", "../lib/vshmem/bench"].map(|below| beside.join(below));
         let place = match &self.programs {
-            Some(place) => place.join(PROGRAM),
+            Some(place) => place.join(self.calls.program()),
             None => places
                 .iter()
-                .map(|place| place.join(PROGRAM))
+                .map(|place| place.join(self.calls.program()))
                 .find(|program| program.is_file())
-                .unwrap_or_else(|| places[0].join(PROGRAM)),
+                .unwrap_or_else(|| places[0].join(self.calls.program())),
         };
         place.canonicalize().map_err(|error| {
             Failure::Failed(format!(
@@ -194,33 +183,15 @@ impl Mpi {
         program: &Path,
     ) -> Result<Readings, Failure> {
         let length = if self.quick { "quick" } else { "full" };
-        let (n, program) = (self.processes.to_string(), program.to_string_lossy().into_owned());
         let text = match contender {
             Contender::Vader => {
-                let mut command = Command::new("mpirun");
-                command.args([
-                    "--oversubscribe",
-                    "--mca",
-                    "pml",
-                    "ob1",
-                    "--mca",
-                    "btl",
-                    "vader,self",
-                ]);
-                command.args(["-np", &n, &program, length]);
-                command.envs([
-                    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-                    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-                ]);
-                output(&mut command, Stdio::inherit())?
+                let words = [program.as_os_str(), length.as_ref()];
+                in_one_kernel(self.processes, self.calls.in_one_kernel(), &words)?
             }
             Contender::Pool | Contender::Tcp => {
-                let half = self.processes / 2;
                 let only = if contender == Contender::Tcp { "--mca btl tcp,self" } else { "" };
-                let line = format!(
-                    "eval \"$(vshmem mpi-env)\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {n} {DELIVERED}/{PROGRAM} {length}"
-                );
-                guests.run(&["exec", "1", "--", "sh", "-c", &line], Stdio::inherit())?
+                let name = self.calls.program();
+                guests.job(self.processes, only, &format!("{name} {length}"))?
             }
         };
         let readings: Readings = text.lines().enumerate().filter_map(reading).collect();
@@ -234,14 +205,16 @@ impl Mpi {
         let figures = |nth: usize, key: &(usize, String)| -> Vec<f64> {
             runs[nth].iter().filter_map(|run| run.get(key).copied()).collect()
         };
-        let columns = ["what", "vader, 1 kernel", "vshmem, 2 guests", "tcp, 2 guests"];
+        let contenders = self.calls.contenders();
+        let mut columns = vec!["what"];
+        columns.extend(contenders.iter().map(|contender| contender.name()));
         let mut times = Table::new(
             &format!("Median of {} interleaved runs (smallest .. largest)", self.pairs),
             &columns,
         );
         let mut factors = Table::new(
             "Ratio within each run: median (smallest .. largest)",
-            &["what", "vshmem / vader", "tcp / vshmem"],
+            &["what", "vshmem / vader", "tcp / vshmem"][..contenders.len()],
         );
         let keys: Vec<&(usize, String)> = runs
             .first()
@@ -249,16 +222,14 @@ impl Mpi {
             .map(|run| run.keys().collect())
             .unwrap_or_default();
         for key in keys {
-            let of: Vec<Vec<f64>> = (0..CONTENDERS.len()).map(|nth| figures(nth, key)).collect();
+            let of: Vec<Vec<f64>> = (0..contenders.len()).map(|nth| figures(nth, key)).collect();
             let mut row = vec![key.1.clone()];
             row.extend(of.iter().map(|times| spread(times, &time)));
             times.row(row);
             let factor = |value: f64| format!("{value:.2}x");
-            factors.row(vec![
-                key.1.clone(),
-                spread(&ratios(&of[1], &of[0]), &factor),
-                spread(&ratios(&of[2], &of[1]), &factor),
-            ]);
+            let mut row = vec![key.1.clone(), spread(&ratios(&of[1], &of[0]), &factor)];
+            row.extend(of.get(2).map(|tcp| spread(&ratios(tcp, &of[1]), &factor)));
+            factors.row(row);
         }
         let pool = match choice::choose(None)? {
             Choice::Named(name) | Choice::Given { name, .. } => {
@@ -311,6 +282,7 @@ fn reading((nth, line): (usize, &str)) -> Option<((usize, String), f64)> {
         size => format!(" {size} B"),
     };
     let memory = if memory == "pool" { ", MPI_Alloc_mem" } else { "" };
+    let what = what.replace('_', " ");
     Some(((nth, format!("{what}{size}{memory}")), nanoseconds))
 }
 
@@ -320,12 +292,6 @@ fn time(nanoseconds: f64) -> String {
         ns if ns < 1e6 => format!("{:.3} us", ns / 1e3),
         ns => format!("{:.2} ms", ns / 1e6),
     }
-}
-
-fn spread(figures: &[f64], shown: &dyn Fn(f64) -> String) -> String {
-    Spread::of(figures).map_or_else(String::new, |spread| {
-        format!("{} ({} .. {})", shown(spread.median), shown(spread.min), shown(spread.max))
-    })
 }
 
 #[cfg(test)]
@@ -339,6 +305,8 @@ mod tests {
         let pool = Some(("stream 1 MiB, MPI_Alloc_mem".into(), 7.0));
         assert_eq!(read("stream 1048576 pool 7"), pool);
         assert_eq!(read("barrier 0 private 9"), Some(("barrier".into(), 9.0)));
+        let window = Some(("fetch and op 8 B".into(), 36.2));
+        assert_eq!(read("fetch_and_op 8 window 36.2"), window);
         assert_eq!(read("a warning of mpirun's"), None);
         assert_eq!(read(""), None);
     }

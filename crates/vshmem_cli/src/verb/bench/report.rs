@@ -24,6 +24,9 @@ pub struct Report {
     /// Print all conclusions as JSON.
     #[arg(long)]
     json: bool,
+    /// Write the figures as PDF, too: DIR/figures/*.pdf, by rsvg-convert, inkscape or cairosvg.
+    #[arg(long)]
+    pdf: bool,
 }
 
 impl Report {
@@ -31,6 +34,9 @@ impl Report {
     pub fn carry_out(self) -> Outcome {
         let contents = Contents::read(&self.directory)?;
         let page = report::write(&self.directory, &contents)?;
+        if self.pdf {
+            report::pdf_figures(&self.directory)?;
+        }
         if self.json {
             show::json(&objects(&report::conclusions(&contents)))?;
             return Ok(ExitCode::SUCCESS);
@@ -47,8 +53,15 @@ impl Report {
 
 /// The conclusions that fit on a terminal, and where the others are.
 pub(super) fn show_headlines(contents: &Contents, page: &Path) -> Result<(), Failure> {
+    for (what, result) in report::findings(contents) {
+        show::line(format!("{what}: {result}"))?;
+    }
     let (headlines, more) = report::headlines(contents);
     show::text(&format!("{}\n", table(headlines)))?;
+    let pages = report::pages(contents);
+    if !pages.rows.is_empty() {
+        show::text(&format!("{}\n", table(pages)))?;
+    }
     if more > 0 {
         let directory = page.parent().unwrap_or(page).display();
         show::line(format!(

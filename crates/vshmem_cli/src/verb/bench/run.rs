@@ -7,11 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use vshmem_bench::report::Rows;
 use vshmem_bench::study::{
-    Case, Environment, Extent, Facts, Journal, Places, PlanComparison, Session, Setup, Study,
-    catalogue, clear_leftovers, report, resume, this_process,
+    Case, Environment, Extent, Facts, Journal, Placement, Places, PlanComparison, Session, Setup,
+    Study, catalogue, clear_leftovers, report, resume, this_process,
 };
 use vshmem_bench::{Error, Kernels};
 
+use super::placement::placement;
 use super::table::{objects, table};
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
@@ -45,10 +46,13 @@ pub struct Run {
     /// Seed of the order of runs and of the intervals [default: from the clock].
     #[arg(long)]
     seed: Option<u64>,
-    /// What a plan is made for: programs in one kernel, in one guest, and in guests side by side.
-    /// Says what of that this machine cannot show.
-    #[arg(long, conflicts_with = "environments")]
-    plan: bool,
+    /// What a plan is made for: programs in one kernel, in one guest, and in guests side by side,
+    /// each on the CPUs of the plan, with their pages counted by node. FILE: what `vshmem plan --as
+    /// json` wrote; without, a guest for each socket of this machine. Says what of that this
+    /// machine cannot show.
+    #[arg(long, conflicts_with = "environments", value_name = "FILE", num_args = 0..=1,
+          require_equals = true)]
+    plan: Option<Option<PathBuf>>,
     /// Show what there is to measure, and measure nothing.
     #[arg(long)]
     list: bool,
@@ -74,6 +78,7 @@ Examples:
   vshmem bench run results                     # again after Ctrl-C: resumes, and loses nothing
   vshmem bench run --list --only dwarfs
   vshmem bench run guests --plan               # one kernel, one guest, guests side by side
+  vshmem bench run guests --plan=plan.json     # on the CPUs of this plan
 
 DIR/journal.jsonl has every run, with what the machine was like; DIR/report.html shows what follows from
 them, DIR/summary.csv and DIR/samples.csv are for other programs, DIR/figures for papers. A directory
@@ -92,20 +97,23 @@ impl Run {
         Self { directory: Some(directory.into()), quick: true, ..Self::default() }
     }
 
-    /// Says what a comparison of plans cannot show on this machine.
-    fn show_limits(&self) -> Result<(), Failure> {
-        if self.plan && !self.json {
-            for limit in PlanComparison::here(self.lab.is_some()).limits() {
+    /// Where everything runs. Says what a comparison of plans cannot show on this machine.
+    fn placement(&self) -> Result<Option<Placement>, Failure> {
+        let Some(file) = &self.plan else { return Ok(None) };
+        let placement = placement(file.as_ref())?;
+        if !self.json {
+            let why = placement.as_ref().err().map(String::as_str);
+            for limit in PlanComparison::here(self.lab.is_some()).limits(why) {
                 show::line(format!("limit: {limit}"))?;
             }
         }
-        Ok(())
+        Ok(placement.ok())
     }
 
     /// Measures.
     pub fn carry_out(self) -> Outcome {
         let cases = self.cases()?;
-        self.show_limits()?;
+        let placement = self.placement()?;
         if self.list {
             return self.show_list(&cases);
         }
@@ -133,7 +141,8 @@ impl Run {
             lab: self.lab.clone(),
             nas: self.nas.clone(),
             scratch: directory.clone(),
-            stage: crate::verb::lab::mpi_components(),
+            stage: crate::verb::lab::launch_components(),
+            placement,
         })?;
         let session = Session { facts: Facts::here(), process: this_process() };
         let course = resume(&mut journal, &mut contents, session, &mut places, &terminal);
@@ -207,7 +216,7 @@ impl Run {
             let meant = self.only.is_empty() || self.only.iter().any(|word| case.is_called(word));
             meant && (environments.is_empty() || environments.contains(&case.environment))
         });
-        Ok(if self.plan { PlanComparison::cases(all) } else { all })
+        Ok(if self.plan.is_some() { PlanComparison::cases(all) } else { all })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where this command comes from: what helps depends on it.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Where this command comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub enum Origin {
     Prefix(PathBuf),
 }
 
-/// What the package of the command leaves.
-const PACKAGE: (&str, &str) = ("/usr/bin/vshmem", "/var/lib/dpkg/info/vshmem.list");
+/// The command as the package installs it.
+const INSTALLED: &str = "/usr/bin/vshmem";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Origin {
@@ -26,8 +27,9 @@ impl Origin {
             return Self::LabGuest;
         }
         let command = std::env::current_exe().and_then(|path| path.canonicalize());
-        let command = command.unwrap_or_else(|_| PACKAGE.0.into());
-        Self::of(&command, Path::new(PACKAGE.1).is_file())
+        let command = command.unwrap_or_else(|_| INSTALLED.into());
+        let has_package = command == Path::new(INSTALLED) && is_of_a_package(INSTALLED);
+        Self::of(&command, has_package)
     }
 
     /// Of a command at a place: a build leaves it two directories below the sources.
@@ -36,7 +38,7 @@ impl Origin {
         let mut trees = sources.filter(|place| place.join("kernel/ivshmem/Makefile").is_file());
         match trees.next() {
             Some(tree) => Self::Tree(tree.to_owned()),
-            None if has_package && command == Path::new(PACKAGE.0) => Self::Package,
+            None if has_package && command == Path::new(INSTALLED) => Self::Package,
             None => Self::Prefix(command.ancestors().nth(2).unwrap_or(command).to_owned()),
         }
     }
@@ -105,6 +107,13 @@ impl Origin {
     }
 }
 
+/// Whether a package of Debian's has brought this file: only its own tools may read its database.
+fn is_of_a_package(file: &str) -> bool {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--search", file]).stdin(Stdio::null()).stdout(Stdio::null());
+    query.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
 /// Whether DKMS has built the driver for the kernel that runs.
 fn is_built() -> bool {
     let release = rustix::system::uname();
@@ -145,6 +154,14 @@ mod tests {
                 assert!(help.matches('`').count() >= 2, "{help}");
             }
         }
+    }
+
+    #[test]
+    fn files_of_packages_are_known_to_the_package_manager() {
+        if Command::new("dpkg-query").arg("--version").output().is_ok() {
+            assert!(is_of_a_package("/usr/bin/dpkg-query"));
+        }
+        assert!(!is_of_a_package("/nonexistent"));
     }
 
     /// No repository has these packages: apt takes their files.

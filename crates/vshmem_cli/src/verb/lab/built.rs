@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::verb::mpi_env;
+use crate::verb::{fabric_env, mpi_env};
 
 /// The driver where a build or an installation leaves it.
 pub fn built_driver() -> Option<PathBuf> {
@@ -16,12 +16,15 @@ pub fn built_driver() -> Option<PathBuf> {
     places.iter().find_map(|place| beside.join(place).canonicalize().ok())
 }
 
-/// The components of Open MPI, if they are built: guests find them beside `vshmem`.
-pub fn mpi_components() -> Vec<PathBuf> {
+/// The components of Open MPI and the provider for libfabric, those that are built: guests find
+/// them beside `vshmem`.
+pub fn launch_components() -> Vec<PathBuf> {
     let kinds = ["btl", "mpool", "coll", "osc", "rtc"];
-    let directory = mpi_env::components(None).ok();
-    let files = directory
-        .iter()
-        .flat_map(|place| kinds.map(|kind| place.join(format!("mca_{kind}_vshmem.so"))));
-    files.filter(|file| file.is_file()).collect()
+    let mut files: Vec<PathBuf> = Vec::new();
+    if let Ok(place) = mpi_env::components(None) {
+        files.extend(kinds.map(|kind| place.join(format!("mca_{kind}_vshmem.so"))));
+    }
+    files.extend(fabric_env::provider(None).map(|place| place.join(fabric_env::PROVIDER)));
+    files.retain(|file| file.is_file());
+    files
 }

@@ -25,6 +25,15 @@ impl Ls {
     /// Shows them, or the one of that name.
     pub fn carry_out(&self, name: Option<&str>) -> Result<(), Failure> {
         let mut labs = Lab::list_all()?;
+        for error in Lab::not_understood() {
+            match (&error, name) {
+                (_, None) => eprintln!("vshmem: {error}"),
+                (vshmem_lab::Error::OtherRelease { name: its, .. }, Some(name)) if its == name => {
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+        }
         if let Some(name) = name {
             labs.retain(|lab| lab.name == name);
             if labs.is_empty() {

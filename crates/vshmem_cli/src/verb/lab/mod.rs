@@ -9,5 +9,5 @@ mod own_pool;
 mod up;
 mod xen;
 
-pub use built::{built_driver, mpi_components};
+pub use built::{built_driver, launch_components};
 pub use command::{LabCommand, hidden};

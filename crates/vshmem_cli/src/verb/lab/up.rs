@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use vshmem_lab::{Acceleration, Device, GuestKind, Lab, Server, UpOptions};
 use vshmem_session::find;
 
-use super::built::{built_driver, mpi_components};
+use super::built::{built_driver, launch_components};
 use super::own_pool::OwnPool;
 use super::xen::make_in_dom0;
 use crate::failure::{Failure, failed};
@@ -266,7 +266,7 @@ impl Up {
                     .map(str::to_owned)
                     .to_vec(),
             }),
-            stage: mpi_components(),
+            stage: launch_components(),
             on_death: Some([vec![me.to_string_lossy().into_owned()], notice.to_vec()].concat()),
             ..UpOptions::default()
         })?;

@@ -14,7 +14,11 @@ pub struct Contents {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<Vec<SegmentLine>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub posix_shm: Option<Vec<PosixShmLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<QueueLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub posix_queues: Option<Vec<PosixQueueLine>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semaphores: Option<Vec<SemaphoreLine>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +72,31 @@ pub struct SegmentLine {
     pub nodes: Option<NodeBytes>,
 }
 
+/// What every POSIX object shows.
+#[derive(Debug, Serialize)]
+pub struct PosixCommon {
+    /// With its slash; none when it has been unlinked.
+    pub name: Option<String>,
+    pub id: i32,
+    pub owner: String,
+    pub uid: u32,
+    pub perms: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct PosixShmLine {
+    #[serde(flatten)]
+    pub common: PosixCommon,
+    pub bytes: u64,
+    pub nattch: u32,
+    /// Open descriptors.
+    pub nopen: u32,
+    /// The domain that made it.
+    pub domain: Option<String>,
+    pub creator: Option<String>,
+    pub last: Option<String>,
+}
+
 #[derive(Debug, Serialize)]
 pub struct QueueLine {
     #[serde(flatten)]
@@ -75,6 +104,23 @@ pub struct QueueLine {
     pub used_bytes: u32,
     pub messages: u32,
     pub limit: u32,
+    pub sender: Option<String>,
+    pub receiver: Option<String>,
+    pub waiters: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct PosixQueueLine {
+    #[serde(flatten)]
+    pub common: PosixCommon,
+    pub used_bytes: u32,
+    pub messages: u32,
+    /// Messages at most.
+    pub maxmsg: u32,
+    /// Bytes of a message at most.
+    pub msgsize: u32,
+    /// Open descriptors.
+    pub nopen: u32,
     pub sender: Option<String>,
     pub receiver: Option<String>,
     pub waiters: Vec<String>,

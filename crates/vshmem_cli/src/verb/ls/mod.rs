@@ -25,9 +25,15 @@ pub struct Ls {
     /// Segments only.
     #[arg(short = 'm', long = "shmems")]
     segments: bool,
+    /// POSIX shared memory objects only, named semaphores among them.
+    #[arg(short = 'M', long = "posix-shmems")]
+    posix_shm: bool,
     /// Queues only.
     #[arg(short = 'q', long = "queues")]
     queues: bool,
+    /// POSIX queues only.
+    #[arg(short = 'Q', long = "posix-queues")]
+    posix_queues: bool,
     /// Semaphore sets only.
     #[arg(short = 's', long = "semaphores")]
     semaphores: bool,
@@ -70,7 +76,8 @@ impl Ls {
 
     fn look(&self, pool: &Pool) -> Result<Contents, Failure> {
         let name = pool.name();
-        let everything = !(self.segments || self.queues || self.semaphores);
+        let posix = self.posix_shm || self.posix_queues;
+        let everything = !(posix || self.segments || self.queues || self.semaphores);
         let view = View {
             participants: Participants::of(pool)?,
             waiters: pool.waiters().map_err(unreadable(&name))?,
@@ -85,8 +92,12 @@ impl Ls {
         Ok(Contents {
             segments: entries(Kind::Segment, self.segments)?
                 .map(|rows| rows.iter().filter_map(|row| view.segment(row)).collect()),
+            posix_shm: entries(Kind::Segment, self.posix_shm)?
+                .map(|rows| rows.iter().filter_map(|row| view.posix_shm(row)).collect()),
             queues: entries(Kind::Queue, self.queues)?
                 .map(|rows| rows.iter().filter_map(|row| view.queue(row)).collect()),
+            posix_queues: entries(Kind::Queue, self.posix_queues)?
+                .map(|rows| rows.iter().filter_map(|row| view.posix_queue(row)).collect()),
             semaphores: entries(Kind::Semaphore, self.semaphores)?
                 .map(|rows| rows.iter().filter_map(|row| view.semaphore(row)).collect()),
             domains: everything

@@ -1,8 +1,10 @@
 //! The tables that `ls` prints on a terminal.
 
 use super::lines::{
-    ClientLine, Common, Contents, DomainLine, LockLine, QueueLine, SegmentLine, SemaphoreLine,
+    ClientLine, Common, Contents, DomainLine, LockLine, PosixCommon, PosixQueueLine, PosixShmLine,
+    QueueLine, SegmentLine, SemaphoreLine,
 };
+use super::view::UNLINKED;
 use crate::show;
 use crate::table::Table;
 
@@ -10,7 +12,9 @@ use crate::table::Table;
 pub fn text(contents: Contents) -> String {
     let tables = [
         contents.segments.map(segments),
+        contents.posix_shm.filter(|lines| !lines.is_empty()).map(posix_shm),
         contents.queues.map(queues),
+        contents.posix_queues.filter(|lines| !lines.is_empty()).map(posix_queues),
         contents.semaphores.map(semaphores),
         contents.domains.map(domains),
         contents.clients.map(clients),
@@ -20,7 +24,7 @@ pub fn text(contents: Contents) -> String {
     format!("Pool {}\n\n{}", show::clean(&contents.pool), texts.join("\n"))
 }
 
-/// A row of an object: what every kind has, then its own cells.
+/// A row of a System V object: what every kind has, then its own cells.
 fn object(common: Common, rest: Vec<String>) -> Vec<String> {
     let mut cells = vec![common.key, common.id.to_string(), common.owner, common.perms];
     cells.extend(rest);
@@ -49,6 +53,31 @@ fn segments(lines: Vec<SegmentLine>) -> Table {
     table
 }
 
+/// A row of a POSIX object: what every kind has, then its own cells. A name is what a program chose.
+fn posix_object(common: PosixCommon, rest: Vec<String>) -> Vec<String> {
+    let name = common.name.map_or_else(|| UNLINKED.to_owned(), |name| show::clean(&name));
+    let mut cells = vec![name, common.id.to_string(), common.owner, common.perms];
+    cells.extend(rest);
+    cells
+}
+
+fn posix_shm(lines: Vec<PosixShmLine>) -> Table {
+    const COLUMNS: [&str; 9] =
+        ["NAME", "ID", "OWNER", "PERMS", "BYTES", "NATTCH", "NOPEN", "CREATOR", "LAST"];
+    let mut table = Table::new("POSIX shared memory", &COLUMNS);
+    for line in lines {
+        let rest = vec![
+            line.bytes.to_string(),
+            line.nattch.to_string(),
+            line.nopen.to_string(),
+            line.creator.unwrap_or_default(),
+            line.last.unwrap_or_default(),
+        ];
+        table.row(posix_object(line.common, rest));
+    }
+    table
+}
+
 fn queues(lines: Vec<QueueLine>) -> Table {
     const COLUMNS: [&str; 9] =
         ["KEY", "ID", "OWNER", "PERMS", "USED-BYTES", "MESSAGES", "SENDER", "RECEIVER", "WAITERS"];
@@ -62,6 +91,27 @@ fn queues(lines: Vec<QueueLine>) -> Table {
             line.waiters.join(","),
         ];
         table.row(object(line.common, rest));
+    }
+    table
+}
+
+fn posix_queues(lines: Vec<PosixQueueLine>) -> Table {
+    const COLUMNS: [&str; 11] = [
+        "NAME", "ID", "OWNER", "PERMS", "MESSAGES", "MAXMSG", "MSGSIZE", "NOPEN", "SENDER",
+        "RECEIVER", "WAITERS",
+    ];
+    let mut table = Table::new("POSIX queues", &COLUMNS);
+    for line in lines {
+        let rest = vec![
+            line.messages.to_string(),
+            line.maxmsg.to_string(),
+            line.msgsize.to_string(),
+            line.nopen.to_string(),
+            line.sender.unwrap_or_default(),
+            line.receiver.unwrap_or_default(),
+            line.waiters.join(","),
+        ];
+        table.row(posix_object(line.common, rest));
     }
     table
 }

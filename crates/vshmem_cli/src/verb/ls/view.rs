@@ -2,12 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use vshmem_ipc::{ClientRow, DomainRow, Entry, Kind, Particulars, Pool, WaiterRow};
+use vshmem_ipc::{ClientRow, DomainRow, Entry, FoundBy, Kind, Particulars, Pool, WaiterRow};
 use vshmem_link::command_name;
 use vshmem_wire::{ClientState, DomainState, ProcessRef};
 
 use super::lines::{
-    ClientLine, Common, DomainLine, LockLine, QueueLine, SegmentLine, SemaphoreLine,
+    ClientLine, Common, DomainLine, LockLine, PosixCommon, PosixQueueLine, PosixShmLine, QueueLine,
+    SegmentLine, SemaphoreLine,
 };
 use crate::account;
 use crate::failure::{Failure, unreadable};
@@ -23,11 +24,23 @@ pub struct View {
     pub waiters: Vec<WaiterRow>,
 }
 
+/// In place of the name of a POSIX object that has none any more.
+pub const UNLINKED: &str = "(unlinked)";
+
+/// A POSIX object's name as programs write it.
+fn with_slash(name: &[u8]) -> String {
+    format!("/{}", String::from_utf8_lossy(name))
+}
+
 impl View {
-    /// What every object shows.
+    /// What every object shows. A name is what a program chose: not yet fit for a terminal.
     pub fn common(row: &Entry) -> Common {
         Common {
-            key: format!("{:#010x}", row.permission.key),
+            key: match &row.found_by {
+                FoundBy::Key => format!("{:#010x}", row.permission.key),
+                FoundBy::Name(name) => with_slash(name),
+                FoundBy::Nothing => UNLINKED.to_owned(),
+            },
             id: row.id,
             owner: account::user_name(row.permission.uid),
             uid: row.permission.uid,
@@ -51,11 +64,14 @@ impl View {
 
     pub fn segment(&self, row: &Entry) -> Option<SegmentLine> {
         const SHM_LOCKED: u32 = 0o2000;
-        let Particulars::Segment { offset, bytes, attached, doomed, creator, last } =
+        let Particulars::Segment { offset, bytes, attached, doomed, creator, last, .. } =
             row.particulars
         else {
             return None;
         };
+        if row.found_by != FoundBy::Key {
+            return None;
+        }
         let flags = [(doomed, "dest"), (row.permission.mode & SHM_LOCKED != 0, "locked")];
         Some(SegmentLine {
             common: Self::common(row),
@@ -70,15 +86,78 @@ impl View {
         })
     }
 
-    pub fn queue(&self, row: &Entry) -> Option<QueueLine> {
-        let Particulars::Queue { bytes, count, limit, sender, receiver } = row.particulars else {
+    pub fn posix_shm(&self, row: &Entry) -> Option<PosixShmLine> {
+        let Particulars::Segment { bytes, attached, opened, creator, last, .. } = row.particulars
+        else {
             return None;
         };
+        if row.found_by == FoundBy::Key {
+            return None;
+        }
+        Some(PosixShmLine {
+            common: Self::posix_common(row),
+            bytes,
+            nattch: attached,
+            nopen: opened,
+            domain: (creator.pid != 0).then(|| self.participants.name(creator.domain)),
+            creator: self.process(creator),
+            last: self.process(last),
+        })
+    }
+
+    /// What every POSIX object shows.
+    fn posix_common(row: &Entry) -> PosixCommon {
+        let Common { id, owner, uid, perms, .. } = Self::common(row);
+        let name = match &row.found_by {
+            FoundBy::Name(name) => Some(with_slash(name)),
+            FoundBy::Key | FoundBy::Nothing => None,
+        };
+        PosixCommon { name, id, owner, uid, perms }
+    }
+
+    pub fn queue(&self, row: &Entry) -> Option<QueueLine> {
+        let Particulars::Queue { bytes, count, limit, sender, receiver, .. } = row.particulars
+        else {
+            return None;
+        };
+        if row.found_by != FoundBy::Key {
+            return None;
+        }
         Some(QueueLine {
             common: Self::common(row),
             used_bytes: bytes,
             messages: count,
             limit,
+            sender: self.process(sender),
+            receiver: self.process(receiver),
+            waiters: self.waiters(row),
+        })
+    }
+
+    pub fn posix_queue(&self, row: &Entry) -> Option<PosixQueueLine> {
+        let Particulars::Queue {
+            bytes,
+            count,
+            most_messages,
+            most_bytes,
+            opened,
+            sender,
+            receiver,
+            ..
+        } = row.particulars
+        else {
+            return None;
+        };
+        if row.found_by == FoundBy::Key {
+            return None;
+        }
+        Some(PosixQueueLine {
+            common: Self::posix_common(row),
+            used_bytes: bytes,
+            messages: count,
+            maxmsg: most_messages,
+            msgsize: most_bytes,
+            nopen: opened,
             sender: self.process(sender),
             receiver: self.process(receiver),
             waiters: self.waiters(row),

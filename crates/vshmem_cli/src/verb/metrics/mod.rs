@@ -26,7 +26,7 @@ pub struct Metrics {
     /// A pool; may be given several times. Without: as `vshmem run` finds it.
     #[arg(long)]
     pool: Vec<String>,
-    /// Answer requests of GET /metrics at this address until stopped. Whoever reaches it may read
+    /// Answer requests of GET /metrics at this address until stopped. Every process that reaches it may read
     /// it.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "output")]
     listen: Option<String>,

@@ -9,7 +9,7 @@ use super::exposition::{Exposition, Family, Type};
 use crate::failure::{Failure, unreadable};
 use crate::pool::Participants;
 use crate::verb::ls::view::View;
-use crate::verb::top::noun;
+use crate::verb::top::{noun, noun_of};
 
 const fn counter(name: &'static str, help: &'static str) -> Family {
     Family { name, help, kind: Type::Counter }
@@ -119,7 +119,7 @@ fn object(
 ) {
     let (id, key) = (entry.id.to_string(), View::common(entry).key);
     let labels =
-        [("pool", pool), ("kind", noun(entry.kind)), ("id", id.as_str()), ("key", key.as_str())];
+        [("pool", pool), ("kind", noun_of(entry)), ("id", id.as_str()), ("key", key.as_str())];
     let count = activity.count as f64;
     match entry.particulars {
         Particulars::Segment { bytes, attached, .. } => {

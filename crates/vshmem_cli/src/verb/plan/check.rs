@@ -8,7 +8,7 @@ use vshmem_plan::Plan;
 use vshmem_plan::check::{Finding, check};
 use vshmem_plan::running::Running;
 
-use super::apply::{Place, is_name, not_applied};
+use super::apply::{RecordDirectory, is_name, not_applied};
 use super::options;
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
@@ -62,12 +62,12 @@ impl Check {
         if !is_name(&self.name) {
             return Err(Failure::Usage(format!("{:?} is no name of a plan", self.name)));
         }
-        let Some(place) = Place::look(&self.root)? else {
+        let Some(records) = RecordDirectory::look(&self.root)? else {
             return failed(not_applied(&self.name, &[]));
         };
-        match place.read(&self.name)? {
+        match records.read(&self.name)? {
             Some(state) => Ok(state.plan),
-            None => failed(place.unknown(&self.name)),
+            None => failed(records.unknown(&self.name)),
         }
     }
 }

@@ -19,6 +19,9 @@ use check::Check;
 use options::Options;
 use undo::Undo;
 
+pub use apply::require_this_machine;
+pub use options::read;
+
 /// Cut a host into guests along its sockets, nodes or caches, with the pools that they share.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -55,7 +58,7 @@ enum PlanVerb {
     Apply(Apply),
     /// Compare what runs with a plan.
     Check(Check),
-    /// Take back what `apply` did.
+    /// Undo what `apply` did.
     Undo(Undo),
 }
 

@@ -1,15 +1,15 @@
-//! `vshmem plan undo`: what `apply` did is taken back, whether it ended or was killed.
+//! `vshmem plan undo`: undoes what `apply` did, whether it ended or was killed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::apply::{Place, is_name, revert};
+use super::apply::{RecordDirectory, is_name, undo_changes};
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
 
-/// Take back what `apply` did.
+/// Undo what `apply` did.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Undo {
@@ -30,18 +30,18 @@ removed, and each setting of the host is what it was. After `apply` was killed, 
 done in the same way.";
 
 impl Undo {
-    /// Takes it back.
+    /// Undoes it.
     pub fn carry_out(self) -> Outcome {
         if !is_name(&self.name) {
             return Err(Failure::Usage(format!("{:?} is no name of a plan", self.name)));
         }
-        let place = Place::open(&self.root)?;
-        place.lock()?;
-        let Some(state) = place.read(&self.name)? else {
-            return failed(place.unknown(&self.name));
+        let records = RecordDirectory::open(&self.root)?;
+        records.lock()?;
+        let Some(state) = records.read(&self.name)? else {
+            return failed(records.unknown(&self.name));
         };
         // An output that cannot be written to must not leave the machine half as it was.
-        revert(&place, &self.root, state, |line| drop(show::line(line)))?;
+        undo_changes(&records, &self.root, state, |line| drop(show::line(line)))?;
         show::line(format!("plan {}: undone", self.name))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -20,7 +20,7 @@ use crate::{choice, show};
 
 use reading::Reading;
 use report::Report;
-pub use report::noun;
+pub use report::{noun, noun_of};
 use screen::{Key, Screen};
 use sort::Sort;
 

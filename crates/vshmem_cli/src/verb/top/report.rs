@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use vshmem_ipc::{Awaited, Entry, Kind, Particulars, Pool, ThreadActivity};
+use vshmem_ipc::{Awaited, Entry, FoundBy, Kind, Particulars, Pool, ThreadActivity};
 
 use super::rates::Rates;
 use super::reading::Reading;
@@ -262,7 +262,7 @@ fn objects(now: &Reading, rates: &Rates<'_>) -> Vec<Object> {
             _ => None,
         };
         rows.push(Object {
-            kind: noun(activity.kind),
+            kind: noun_of(entry),
             key: common.key,
             id: activity.id,
             owner: common.owner,
@@ -294,11 +294,21 @@ fn waiting(now: &Reading) -> Vec<Waiting> {
                 Awaited::Semaphore { number, zero: false } => format!("semaphore {number} rises"),
                 Awaited::Message => "a message".to_owned(),
                 Awaited::Room => "room for a message".to_owned(),
+                Awaited::Address { offset } => format!("the lock at {offset:#x}"),
             },
             last: wait.last.map(|last| participants.process(last.domain, last.pid)),
         })
     };
     now.threads.iter().filter_map(row).collect()
+}
+
+/// What an object is in a word: a POSIX one as `vshmem run --share` calls it.
+pub fn noun_of(entry: &Entry) -> &'static str {
+    match (entry.kind, &entry.found_by) {
+        (kind, FoundBy::Key) => noun(kind),
+        (Kind::Queue, _) => "mq",
+        _ => "posix-shm",
+    }
 }
 
 /// A kind of object in a word.

@@ -48,13 +48,13 @@ fn objects(rows: &[Object]) -> Table {
     let mut table = Table::new("Objects", &COLUMNS);
     for row in rows {
         let held = match row.kind {
-            "segment" => "attaches",
-            "queue" => "messages",
+            "segment" | "posix-shm" => "attaches",
+            "queue" | "mq" => "messages",
             _ => "semaphores",
         };
         table.row(vec![
             row.kind.into(),
-            row.key.clone(),
+            show::clean(&row.key),
             row.id.to_string(),
             row.owner.clone(),
             number(row.rate),

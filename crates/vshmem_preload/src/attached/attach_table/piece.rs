@@ -26,7 +26,9 @@ impl Marks {
     const KEYS: Self = Self(0xff << Self::KEY_SHIFT);
     /// mseal(2): neither moved nor unmapped any more.
     pub const SEALED: Self = Self(1 << 16);
-    const ALL: u32 = 0x1_ffff;
+    /// mmap(2) has made it, of a descriptor: shmdt(2) does not know it.
+    pub const OF_DESCRIPTOR: Self = Self(1 << 17);
+    const ALL: u32 = 0x3_ffff;
 
     /// None of them.
     pub const fn none() -> Self {

@@ -68,6 +68,8 @@ fn in_all_places(transport: &Transport, size: u64, extent: Extent) -> Vec<Case> 
         ("rounds", rounds.to_string()),
         ("batches", batches.to_string()),
         ("warmup", (rounds / 20).clamp(5, 1000).to_string()),
+        // Timed one by one, for the distribution.
+        ("each", extent.pick(rounds / 10, rounds / 2, rounds).max(200).to_string()),
     ]);
     let program = if model.is_some() { "pingpong_net" } else { "pingpong_sysv" }.to_owned();
     let recipe = Recipe::Roles { program, arguments };

@@ -32,6 +32,14 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     if extent == Extent::Quick {
         return cases;
     }
+    let huge = draft("faults-huge", 4096, Figure::cost("mean_ns", "ns"));
+    let recipe = Recipe::Alone {
+        program: "faults".into(),
+        arguments: ["--kind", "malloc", "--pages", "16384", "--huge"].map(str::to_owned).to_vec(),
+        variables: Vec::new(),
+    };
+    cases.extend(both.map(|place| huge.case(Model::None, place, recipe.clone())));
+    cases.extend(streams());
     for (name, run) in COLD_AND_WARM {
         let draft = draft(&format!("faults-{name}"), 4096, Figure::cost("mean_ns", "ns"));
         let (program, arguments) = ("faults".into(), Vec::new());
@@ -63,6 +71,27 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
         cases.push(disk.case(Model::None, Environment::Native, options("{disk}", WRITTEN)));
     }
     cases.extend(of_others(nas));
+    cases
+}
+
+/// STREAM: in one place, and in two at once.
+fn streams() -> Vec<Case> {
+    const NUMBERS: u64 = 4 << 20;
+    let of = |bench: &str, ranks| {
+        let mut stream = draft(bench, 0, Figure::rate("triad", "B/s"));
+        stream.n = NUMBERS;
+        stream.ranks = ranks;
+        stream.figures.extend(["copy", "scale", "add"].map(|one| Figure::rate(one, "B/s")));
+        stream
+    };
+    let arguments = words(&[("n", NUMBERS.to_string()), ("rounds", "10".into())]);
+    let twice = Recipe::Twice { program: "stream".into(), arguments: arguments.clone() };
+    let program = "stream".into();
+    let once = Recipe::Alone { program, arguments, variables: Vec::new() };
+    let single = [Environment::Native, Environment::Guest];
+    let double = [Environment::Native, Environment::Guests];
+    let mut cases = single.map(|at| of("stream", 1).case(Model::None, at, once.clone())).to_vec();
+    cases.extend(double.map(|at| of("stream-twice", 2).case(Model::None, at, twice.clone())));
     cases
 }
 

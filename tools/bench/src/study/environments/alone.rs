@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use vshmem_plan::NumberSet;
 
 use super::places::{Places, patient};
 use crate::error::Result;
@@ -10,6 +11,7 @@ use crate::kernel::line_of;
 use crate::site::{Job, run_bare};
 use crate::study::case::{Better, Case};
 use crate::study::environment::Environment;
+use crate::study::placement::Pinned;
 
 impl Places {
     pub(super) fn alone(
@@ -37,13 +39,22 @@ impl Places {
         arguments: &[String],
     ) -> Result<String> {
         let job = self.job(case, program, arguments)?;
+        let cpus: Vec<NumberSet> = match &self.setup.placement {
+            Some(placement) => {
+                [0, 1].map(|nth| [placement.cpu_of(nth)].into_iter().collect()).into()
+            }
+            None => Vec::new(),
+        };
         let guest_lab = match case.environment {
             Environment::Native => None,
             Environment::Guest => Some((self.guests(1, Some(&job.program))?, [1, 1])),
             _ => Some((self.guests(2, Some(&job.program))?, [1, 2])),
         };
         let run = |nth: usize| match &guest_lab {
-            None => run_bare(&job),
+            None => {
+                let _pinned = cpus.get(nth).map(Pinned::to).transpose()?;
+                run_bare(&job)
+            }
             Some((guests, numbers)) => guests.run_in(numbers[nth], &job),
         };
         let (one, other) = std::thread::scope(|scope| {

@@ -15,4 +15,4 @@ mod team;
 mod traffic;
 
 pub use leftovers::{clear_leftovers, this_process};
-pub use places::{Places, Setup};
+pub use places::{GUESTS, Places, Setup};

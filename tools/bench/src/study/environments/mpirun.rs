@@ -25,7 +25,11 @@ impl Places {
             let mut command = Command::new("timeout");
             command.args(["--foreground", "-k", "5", &TIMEOUT.to_string()]);
             command.args(["mpirun", "--oversubscribe", "--mca", "pml", "ob1"]);
-            command.args(["--mca", "btl", "vader,self", "-np", &ranks]).arg(&file).args(arguments);
+            command.args(["--mca", "btl", "vader,self", "-np", &ranks]);
+            if let Some(placement) = &self.setup.placement {
+                command.args(["--bind-to", "none"]).args(placement.words_under_mpirun(case.ranks));
+            }
+            command.arg(&file).args(arguments);
             command
                 .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
             let said = command

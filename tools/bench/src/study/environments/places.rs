@@ -10,13 +10,14 @@ use crate::machine::Machine;
 use crate::site::{Guests, Job, Materials, Memory, Processes, Site, run_bare, two_cpus};
 use crate::study::case::{Case, Model};
 use crate::study::environment::Environment;
+use crate::study::placement::Placement;
 
 /// Bytes of the pools that are made.
 const POOL_BYTES: u64 = 256 << 20;
 /// Seconds after which a program that is no ping-pong is stopped.
 pub(super) const TIMEOUT: u32 = 300;
-/// Guests of the lab that is booted.
-pub(super) const GUESTS: u32 = 2;
+/// Guests that are compared: those of the lab that is booted, or the first of one that is named.
+pub const GUESTS: u32 = 2;
 
 /// What the places are made from.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct Setup {
     pub scratch: PathBuf,
     /// Files that guests find beside their `vshmem`: the components of Open MPI.
     pub stage: Vec<PathBuf>,
+    /// Where programs and guests run by a plan, for as many guests as [`GUESTS`].
+    pub placement: Option<Placement>,
 }
 
 /// The places of a study.
@@ -75,9 +78,18 @@ impl Places {
     }
 
     pub(super) fn cpus(&self) -> [usize; 2] {
-        match &self.guests {
-            Some(GuestLab::Open(guests, ..)) => guests.cpus(),
+        match (&self.setup.placement, &self.guests) {
+            (Some(placement), _) => [0, 1].map(|number| placement.cpu_of(number) as usize),
+            (None, Some(GuestLab::Open(guests, ..))) => guests.cpus(),
             _ => two_cpus(),
+        }
+    }
+
+    /// The CPUs of so many ranks of one kernel.
+    pub(super) fn cpus_of_ranks(&self, ranks: u32) -> Vec<usize> {
+        match &self.setup.placement {
+            Some(placement) => (0..ranks).map(|rank| placement.cpu_of(rank) as usize).collect(),
+            None => (0..ranks as usize).map(|rank| self.cpus()[rank % 2]).collect(),
         }
     }
 

@@ -37,8 +37,8 @@ impl Places {
         for guest in 1..=guests {
             self.guests(guests, Some(&program))?.shell(guest, &format!("mkdir -p {shown}"))?;
         }
-        let cpus = self.cpus();
-        let job = |rank| rank_job(case, &program, arguments, rank, cpus, &path);
+        let cpus = self.cpus_of_ranks(case.ranks.max(2));
+        let job = |rank| rank_job(case, &program, arguments, rank, &cpus, &path);
         let jobs: Vec<Job> = (0..case.ranks).map(job).collect();
         let command = self.setup.command.clone();
         let mut pool = String::new();
@@ -96,13 +96,13 @@ fn rank_job(
     program: &Path,
     arguments: &[String],
     rank: u32,
-    cpus: [usize; 2],
+    cpus: &[usize],
     path: &Path,
 ) -> Job {
     let mut words = arguments.to_vec();
     // A guest's one rank has its CPU; several have one each.
     let cpu = match (case.environment, rank) {
-        (Environment::Native, rank) => Some(cpus[rank as usize % cpus.len()]),
+        (Environment::Native, rank) => Some(cpus[rank as usize]),
         (Environment::Guest, rank) => Some(rank as usize),
         (Environment::GuestHost, 0) => Some(cpus[1]),
         _ => None,

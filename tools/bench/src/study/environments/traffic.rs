@@ -54,6 +54,13 @@ impl Places {
     fn in_mpi(&mut self, case: &Case, file: &Path, and_then: &str) -> Result<String> {
         let directory = format!("/tmp/vshmem-bench-{}-{}", std::process::id(), self.fresh());
         let ranks = case.ranks;
+        let placed = match (&self.setup.placement, case.environment) {
+            (Some(placement), Environment::Native) => {
+                let [shell, option, line, cpus] = placement.words_under_mpirun(ranks);
+                format!("--bind-to none {shell} {option} '{line}' {cpus} ")
+            }
+            _ => String::new(),
+        };
         let (mpi, program) = match case.environment {
             Environment::Native => (
                 "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; set -- mpirun --oversubscribe --mca pml ob1 --mca btl vader,self".to_owned(),
@@ -79,7 +86,7 @@ impl Places {
         let program = program.display();
         let line = format!(
             "{mpi}; mkdir -p {directory} && cd {directory} && printf '%s' '{HPCC_INPUT}' >hpccinf.txt && \
-             timeout -k 5 {TIMEOUT} \"$@\" -np {ranks} {program} >output 2>&1 && {and_then}; status=$?; \
+             timeout -k 5 {TIMEOUT} \"$@\" -np {ranks} {placed}{program} >output 2>&1 && {and_then}; status=$?; \
              [ $status = 0 ] || tail -n 5 output >&2; cd /; rm -rf {directory}; exit $status"
         );
         self.line(case, &line)

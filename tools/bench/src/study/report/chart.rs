@@ -1,11 +1,13 @@
-//! Figures: lines over a logarithmic axis, intervals beside each other, histograms. Each is an SVG
+//! Figures: lines over a logarithmic axis, intervals below each other, distributions. Each is an SVG
 //! that needs nothing else.
 
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::axis::Axis;
+use super::conclusions::Meaning;
+use super::ticks;
 
 /// A point with its interval.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +27,36 @@ pub struct Line {
     pub colour: usize,
     /// Of the marks.
     pub mark: usize,
+    /// A distribution: steps from point to point, marked here only.
+    pub stops: Option<Vec<(f64, f64)>>,
+}
+
+/// What the vertical axis is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Each power of ten as high as the next.
+    Logarithmic,
+    /// From zero, each unit as high as the next.
+    FromZero,
+    /// Of parts of a whole: as high as there are nines (see [`nines`]).
+    Nines,
+}
+
+/// How high a part of a whole is: 0.9 at 1, 0.99 at 2.
+pub fn nines(part: f64) -> f64 {
+    -(1.0 - part).max(1e-5).log10()
+}
+
+/// Back from there, in percent.
+pub fn percent_of_nines(nines: f64) -> String {
+    match nines {
+        0.0 => "0 %".into(),
+        nines if nines < 0.5 => "50 %".into(),
+        1.0 => "90 %".into(),
+        nines if nines < 2.5 => "99 %".into(),
+        nines if nines < 3.5 => "99.9 %".into(),
+        _ => "99.99 %".into(),
+    }
 }
 
 /// How large: one for desks and paper, one for phones.
@@ -68,8 +100,7 @@ pub struct Curves<'a> {
     pub show_y: fn(f64) -> String,
     /// Sizes in bytes.
     pub by_twos: bool,
-    /// From zero, and not logarithmic.
-    pub linear_y: bool,
+    pub scale: Scale,
 }
 
 impl Curves<'_> {
@@ -89,28 +120,29 @@ impl Curves<'_> {
         let (x0, x1) = ends(|point| [point.x, point.x]);
         let (y0, y1) =
             ends(|point| [point.low.max(point.y / 10.0), point.high.min(point.y * 10.0)]);
-        let x = (x0 / 1.3..x1 * 1.3).log_scale().base(base(x0, x1, self.by_twos));
-        let mut svg = String::new();
-        let drawn = if self.linear_y {
-            self.onto(&mut svg, format, x, RangedCoordf64::from(0.0..y1 * 1.08))
-        } else {
-            self.onto(
-                &mut svg,
-                format,
-                x,
-                (y0 / 1.4..y1 * 1.4).log_scale().base(base(y0, y1, false)),
-            )
+        let (x_most, y_most) = if format.width < 500 { (5, 6) } else { (9, 8) };
+        let (x0, x1) = if x0 == x1 { (x0 / 3.0, x1 * 3.0) } else { (x0 / 1.3, x1 * 1.3) };
+        let x_ticks = match self.by_twos {
+            true => ticks::by_twos(x0, x1, x_most),
+            false => ticks::logarithmic(x0, x1, x_most),
         };
-        drawn.ok().map(|()| scaled(&svg))
+        let x = Axis::logarithmic(x0..x1, x_ticks);
+        let y = match self.scale {
+            Scale::FromZero => Axis::linear(0.0..y1 * 1.08, ticks::linear(y1 * 1.08, y_most)),
+            Scale::Nines => {
+                let ticks = [0.0, nines(0.5), 1.0, 2.0, 3.0, 4.0].into_iter();
+                Axis::linear(0.0..y1 * 1.04, ticks.filter(|tick| *tick <= y1 * 1.04).collect())
+            }
+            Scale::Logarithmic => {
+                let (y0, y1) = (y0 / 1.4, y1 * 1.4);
+                Axis::logarithmic(y0..y1, ticks::logarithmic(y0, y1, y_most))
+            }
+        };
+        let mut svg = String::new();
+        self.onto(&mut svg, format, x, y).ok().map(|()| scaled(&svg))
     }
 
-    fn onto<X, Y>(&self, svg: &mut String, format: Format, x: X, y: Y) -> Result<(), Failure>
-    where
-        X: AsRangedCoord<Value = f64>,
-        Y: AsRangedCoord<Value = f64>,
-        X::CoordDescType: ValueFormatter<f64>,
-        Y::CoordDescType: ValueFormatter<f64>,
-    {
+    fn onto(&self, svg: &mut String, format: Format, x: Axis, y: Axis) -> Result<(), Failure> {
         let Format { width, height, text } = format;
         let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
         let legend = Legend::of(&names, format);
@@ -127,8 +159,8 @@ impl Curves<'_> {
             .configure_mesh()
             .x_desc(self.x_name)
             .y_desc(self.y_name)
-            .x_labels(if width < 500 { 5 } else { 9 })
-            .y_labels(if width < 500 { 6 } else { 8 })
+            .x_labels(30)
+            .y_labels(30)
             .x_label_formatter(&|x| (self.show_x)(*x))
             .y_label_formatter(&|y| (self.show_y)(*y))
             .label_style(("sans-serif", text).into_font().color(&INK))
@@ -139,20 +171,38 @@ impl Curves<'_> {
             .draw()?;
         for line in &self.lines {
             let colour = PALETTE[line.colour % PALETTE.len()];
-            let path = line.points.iter().map(|point| (point.x, point.y));
-            chart.draw_series(LineSeries::new(path, colour.stroke_width(2)))?;
-            for point in &line.points {
-                let bar = [(point.x, point.low), (point.x, point.high)];
-                chart.draw_series([PathElement::new(bar, colour.stroke_width(1))])?;
-            }
-            for point in &line.points {
-                let (x, y) = chart.backend_coord(&(point.x, point.y));
-                mark(&plot, (x, y), line.mark, colour)?;
+            chart.draw_series(LineSeries::new(line.path(), colour.stroke_width(2)))?;
+            let marks = match &line.stops {
+                Some(stops) => stops.clone(),
+                None => {
+                    for point in &line.points {
+                        let bar = [(point.x, point.low), (point.x, point.high)];
+                        chart.draw_series([PathElement::new(bar, colour.stroke_width(1))])?;
+                    }
+                    line.points.iter().map(|point| (point.x, point.y)).collect()
+                }
+            };
+            for at in marks {
+                mark(&plot, chart.backend_coord(&at), line.mark, colour)?;
             }
         }
-        legend.draw(&below, self.lines.iter().map(|line| (line.colour, line.mark)))?;
+        legend.draw(&below, &self.lines)?;
         root.present()?;
         Ok(())
+    }
+}
+
+impl Line {
+    /// From point to point; of a distribution, across and then up.
+    fn path(&self) -> Vec<(f64, f64)> {
+        let mut path: Vec<(f64, f64)> = Vec::new();
+        for point in &self.points {
+            if let (Some(&(_, before)), true) = (path.last(), self.stops.is_some()) {
+                path.push((point.x, before));
+            }
+            path.push((point.x, point.y));
+        }
+        path
     }
 }
 
@@ -160,8 +210,8 @@ impl Curves<'_> {
 #[derive(Debug, Clone)]
 pub struct Intervals<'a> {
     pub x_name: &'a str,
-    /// A name, the ratio with its interval in `x` terms (`y` is not used), and a colour.
-    pub rows: Vec<(String, Point, usize)>,
+    /// A name, the ratio with its interval in `x` terms (`y` is not used), and what it means.
+    pub rows: Vec<(String, Point, Meaning)>,
 }
 
 impl Intervals<'_> {
@@ -174,12 +224,24 @@ impl Intervals<'_> {
         self.onto(&mut svg, format).ok().map(|()| scaled(&svg))
     }
 
+    /// Of the axis: an interval that is much wider than the ratios are apart is cut.
+    fn ends(&self) -> (f64, f64) {
+        const MOST: f64 = 5.0;
+        let over = |of: fn(&Point) -> [f64; 2]| {
+            let all = self.rows.iter().flat_map(move |(_, point, _)| of(point));
+            all.filter(|end| *end > 0.0)
+                .fold((1.0_f64, 1.0_f64), |(low, high), end| (low.min(end), high.max(end)))
+        };
+        let (ratios, intervals) = (over(|point| [point.x; 2]), over(|one| [one.low, one.high]));
+        (
+            ratios.0.min(intervals.0.max(ratios.0 / MOST)) / 1.3,
+            ratios.1.max(intervals.1.min(ratios.1 * MOST)) * 1.3,
+        )
+    }
+
     fn onto(&self, svg: &mut String, format: Format) -> Result<(), Failure> {
         let Format { width, text, .. } = format;
-        let ends = self.rows.iter().flat_map(|(_, point, _)| [point.low, point.high, point.x, 1.0]);
-        let (low, high) = ends
-            .filter(|end| *end > 0.0)
-            .fold((f64::MAX, 0.0_f64), |(low, high), end| (low.min(end), high.max(end)));
+        let (low, high) = self.ends();
         // A phone has room for the names only above their bars.
         let stacked = width < 500;
         let each = if stacked { text * 2 + 8 } else { text + 8 };
@@ -188,7 +250,7 @@ impl Intervals<'_> {
         let longest = self.rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
         // A letter is about half as wide as it is high.
         let beside = (longest as u32 * text * 54 / 100 + 12).min(width * 6 / 10);
-        let names = if stacked { 24 } else { beside };
+        let (names, most) = if stacked { (24, 5) } else { (beside, 7) };
         let count = self.rows.len() as f64;
         let mut chart = ChartBuilder::on(&root)
             .margin(6)
@@ -196,7 +258,7 @@ impl Intervals<'_> {
             .margin_left(names)
             .x_label_area_size(text * 3)
             .build_cartesian_2d(
-                (low / 1.15..high * 1.15).log_scale().base(base(low, high, false)),
+                Axis::logarithmic(low..high, ticks::logarithmic(low, high, most)),
                 0.0..count,
             )?;
         chart
@@ -204,20 +266,20 @@ impl Intervals<'_> {
             .x_desc(self.x_name)
             .disable_y_mesh()
             .disable_y_axis()
-            .x_labels(if stacked { 4 } else { 8 })
-            .x_label_formatter(&|x| super::words::factor(*x))
+            .x_labels(30)
+            .x_label_formatter(&|x| super::words::tick(*x))
             .label_style(("sans-serif", text).into_font().color(&INK))
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
             .axis_style(INK)
             .draw()?;
         chart.draw_series([PathElement::new([(1.0, 0.0), (1.0, count)], INK.stroke_width(1))])?;
-        for (nth, (name, point, colour)) in self.rows.iter().enumerate() {
+        for (nth, (name, point, meaning)) in self.rows.iter().enumerate() {
             let row = count - nth as f64;
             let (y, name_y) =
                 if stacked { (row - 0.75, row - 0.35) } else { (row - 0.5, row - 0.5) };
-            let colour = PALETTE[colour % PALETTE.len()];
-            let bar = [(point.low, y), (point.high, y)];
+            let colour = colour_of(*meaning);
+            let bar = [(point.low.max(low), y), (point.high.min(high), y)];
             chart.draw_series([PathElement::new(bar, colour.stroke_width(2))])?;
             chart.draw_series([Circle::new((point.x, y), 4, colour.filled())])?;
             let (_, pixel) = chart.backend_coord(&(point.x, name_y));
@@ -232,12 +294,13 @@ impl Intervals<'_> {
     }
 }
 
-/// Of a logarithmic axis: so that there are some lines to read it by.
-fn base(low: f64, high: f64, by_twos: bool) -> f64 {
-    match high / low {
-        range if range < 4.0 => 1.25,
-        range if range < 50.0 || by_twos => 2.0,
-        _ => 10.0,
+/// The colours of verdicts, on the page as well.
+fn colour_of(meaning: Meaning) -> RGBColor {
+    match meaning {
+        Meaning::Gain => RGBColor(0, 112, 79),
+        Meaning::Loss => RGBColor(179, 71, 0),
+        Meaning::Context => RGBColor(0, 114, 178),
+        Meaning::Open => RGBColor(130, 130, 130),
     }
 }
 
@@ -284,20 +347,23 @@ impl Legend {
     fn draw(
         &self,
         area: &DrawingArea<SVGBackend<'_>, Shift>,
-        looks: impl Iterator<Item = (usize, usize)>,
+        lines: &[Line],
     ) -> Result<(), Failure> {
         let Format { width, text, .. } = self.format;
         let wide = (width as i32 - 16) / self.columns as i32;
         let style = ("sans-serif", text).into_font().color(&INK);
-        for (nth, (name, (colour, which))) in self.names.iter().zip(looks).enumerate() {
+        for (nth, (name, line)) in self.names.iter().zip(lines).enumerate() {
             let (column, row) = ((nth % self.columns) as i32, (nth / self.columns) as i32);
             let (x, y) = (12 + column * wide, 2 + row * (text as i32 + 6));
             let middle = y + text as i32 / 2 + 1;
-            let colour = PALETTE[colour % PALETTE.len()];
-            let stroke = PathElement::new([(x, middle), (x + 22, middle)], colour.stroke_width(2));
-            area.draw(&stroke)?;
+            let colour = PALETTE[line.colour % PALETTE.len()];
+            // A single point is no line.
+            if line.points.len() > 1 {
+                let ends = [(x, middle), (x + 22, middle)];
+                area.draw(&PathElement::new(ends, colour.stroke_width(2)))?;
+            }
             let (across, down) = area.get_pixel_range();
-            mark(area, (across.start + x + 11, down.start + middle), which, colour)?;
+            mark(area, (across.start + x + 11, down.start + middle), line.mark, colour)?;
             area.draw(&Text::new(name.as_str(), (x + 28, y), style.clone()))?;
         }
         Ok(())

@@ -1,44 +1,77 @@
-//! Two studies beside each other.
+//! Two studies, case by case, and how far they agree.
 
 use super::series::{self, Series};
 use super::words;
+use crate::Interval;
 use crate::report::Rows;
 use crate::study::case::Better;
 use crate::study::journal::Contents;
+use crate::study::multiplicity::benjamini_hochberg;
 use crate::study::t_distribution;
-use crate::study::verdict::Verdict;
+use crate::study::verdict::{Ratio, Verdict, correct, judge};
 
-/// What the second is of the first, for each case that both have.
+/// How many times as fast each case is in the second, for each that both have; and a sentence about
+/// all.
 #[must_use]
-pub fn compared(one: &Contents, other: &Contents) -> Rows {
+pub fn compared(one: &Contents, other: &Contents) -> (Rows, String) {
     let (first, second) = (series::all(one), series::all(other));
-    let title =
-        "B / A: ratio of medians (95 % interval of the ratio of geometric means), verdict on B";
-    let mut rows = Rows::new(title, ["case", "A", "B", "B / A", "interval", "n", "verdict"]);
+    let title = "How many times as fast B is as A (95 % interval of the ratio of geometric means)";
+    let columns = ["case", "A", "B", "times as fast", "interval", "n", "adjusted p", "verdict"];
+    let mut rows = Rows::new(title, columns);
+    let mut pairs: Vec<(&Series<'_>, &Series<'_>, Ratio)> = Vec::new();
     for b in second.iter().filter(|series| series.is_first()) {
         let Some(a) = first.iter().find(|a| a.is_first() && a.case == b.case) else { continue };
+        pairs.extend(speed(b, a).map(|ratio| (a, b, ratio)));
+    }
+    correct(&mut pairs.iter_mut().map(|pair| &mut pair.2).collect::<Vec<_>>(), benjamini_hochberg);
+    for (a, b, ratio) in &pairs {
         let (Some(sum_a), Some(sum_b)) = (a.sum(), b.sum()) else { continue };
         let unit = &b.figure.unit;
-        let interval = t_distribution::unpaired_ratio(&b.list(), &a.list(), 0.95);
         rows.rows.push(vec![
             b.case.name.clone(),
             words::figure(sum_a.spread.median, unit),
             words::figure(sum_b.spread.median, unit),
-            crate::quotient(&[&b.list()], &[&a.list()]).map_or_else(String::new, words::factor),
-            words::factors(interval),
+            words::factor(ratio.ratio),
+            words::factors(ratio.interval),
             format!("{} and {}", sum_a.moments.n, sum_b.moments.n),
-            verdict(a, b, interval).words().into(),
+            ratio.adjusted_p.map_or_else(String::new, words::probability),
+            ratio.verdict.words().into(),
         ]);
     }
-    rows
+    let ratios: Vec<Ratio> = pairs.into_iter().map(|pair| pair.2).collect();
+    (rows, agreement(&ratios))
 }
 
-fn verdict(a: &Series<'_>, b: &Series<'_>, interval: Option<crate::Interval>) -> Verdict {
-    if a.emulated.or(b.emulated).is_some() {
-        return Verdict::Emulated;
-    }
-    let better: Better = b.figure.better;
-    interval.map_or(Verdict::TooFew, |interval| crate::study::verdict::judge(interval, better))
+/// How many cases of both agree.
+fn agreement(ratios: &[Ratio]) -> String {
+    let count = |verdict| ratios.iter().filter(|ratio| ratio.verdict == verdict).count();
+    let within =
+        |most: f64| ratios.iter().filter(|one| one.ratio.max(1.0 / one.ratio) <= most).count();
+    format!(
+        "{} of {} cases are faster in B and {} slower, after Benjamini and Hochberg's correction; the medians of {} are \
+         within 5 % of each other, of {} within 20 %.",
+        count(Verdict::Faster),
+        ratios.len(),
+        count(Verdict::Slower),
+        within(1.05),
+        within(1.2)
+    )
+}
+
+/// Of lists that have no pairs.
+fn speed(b: &Series<'_>, a: &Series<'_>) -> Option<Ratio> {
+    let (over, under) = match b.figure.better {
+        Better::Less => (a.list(), b.list()),
+        Better::More => (b.list(), a.list()),
+    };
+    let ratio = crate::quotient(&[&over], &[&under])?;
+    let interval: Option<Interval> = t_distribution::unpaired_ratio(&over, &under, 0.95);
+    let verdict = interval.map_or(Verdict::TooFew, |interval| judge(interval, Better::More));
+    let p = t_distribution::unpaired_p(&over, &under);
+    let pairs = over.len().min(under.len());
+    let whole = Ratio { ratio, interval, pairs, p, adjusted_p: None, verdict };
+    let emulated = a.emulated.or(b.emulated).is_some();
+    Some(if emulated { whole.emulated() } else { whole })
 }
 
 /// In what the machines of two studies differ.

@@ -1,4 +1,6 @@
 //! What follows, by rule: pairs of cases that differ in one thing, and the interval of their ratio.
+//! There is one direction: how many times as fast the first is as the second. The first is what the
+//! reader decides about: vshmem, or the place.
 
 use super::series::Series;
 use super::words;
@@ -6,7 +8,8 @@ use crate::report::Rows;
 use crate::study::case::{Case, Group, Model};
 use crate::study::environment::Environment;
 use crate::study::journal::Contents;
-use crate::study::verdict::Ratio;
+use crate::study::multiplicity::benjamini_hochberg;
+use crate::study::verdict::{Ratio, Verdict, correct};
 
 /// What two cases differ in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,14 +48,28 @@ impl Question {
     /// As a heading.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Place => "What does another place cost?",
-            Self::Pool => "What does a pool cost beside the kernel's own IPC, in one kernel?",
-            Self::Talk => "How do shared memory and other ways to talk compare, in the same place?",
-            Self::Spread => "Two programs or ranks: in one guest, or one in each of two?",
-            Self::Confined => "What does too little memory cost?",
-            Self::Cold => "What does a guest cost that has just booted?",
+            Self::Place => "Guests vs one OS kernel: what another place costs",
+            Self::Pool => "A pool vs the OS kernel's own System V IPC, both in one OS kernel",
+            Self::Talk => "Shared memory vs other ways to talk, in the same place",
+            Self::Spread => "Two programs or ranks: one in each of two guests vs both in one",
+            Self::Confined => "Too little memory vs enough",
+            Self::Cold => "A guest that has just booted vs one that has run the same before",
         }
     }
+}
+
+/// What a verdict means for somebody who asks about vshmem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// vshmem is faster.
+    Gain,
+    /// vshmem is slower.
+    Loss,
+    /// A place, a network or too little memory changes the speed of something that does not use
+    /// vshmem.
+    Context,
+    /// Nothing is shown.
+    Open,
 }
 
 /// An answer for one size.
@@ -64,7 +81,7 @@ pub struct Answer<'a> {
     pub subject: &'a Series<'a>,
     /// What it is compared with.
     pub rival: &'a Series<'a>,
-    /// The first over the second.
+    /// How many times as fast the first is as the second.
     pub ratio: Ratio,
 }
 
@@ -77,21 +94,36 @@ impl Answer<'_> {
             false => format!("{}: {}", case.bench, words::place(case)),
         };
         let rival = if one.bench == other.bench { words::place(other) } else { named(other) };
-        format!("{} beside {rival}", named(one))
+        format!("{} vs {rival}", named(one))
+    }
+
+    /// What its colour says.
+    pub fn meaning(&self) -> Meaning {
+        match (self.ratio.verdict, self.subject.case.model) {
+            (Verdict::Faster, Model::Vshmem) => Meaning::Gain,
+            (Verdict::Slower, Model::Vshmem) => Meaning::Loss,
+            (Verdict::Faster | Verdict::Slower, _) => Meaning::Context,
+            _ => Meaning::Open,
+        }
     }
 }
 
-/// All answers that the samples have, in the order of questions and cases.
+/// All answers that the samples have, in the order of questions and cases, corrected for how many
+/// there are.
 pub fn answers<'a>(all: &'a [Series<'a>], seed: u64) -> Vec<Answer<'a>> {
     let mut found = Vec::new();
     for subject in all.iter().filter(|series| series.is_first()) {
         for rival in all.iter().filter(|series| series.is_first()) {
             let Some(question) = question(subject, rival) else { continue };
-            if let Some(ratio) = subject.over(rival, seed) {
+            if let Some(ratio) = subject.against(rival, seed) {
                 found.push(Answer { question, subject, rival, ratio });
             }
         }
     }
+    correct(
+        &mut found.iter_mut().map(|answer| &mut answer.ratio).collect::<Vec<_>>(),
+        benjamini_hochberg,
+    );
     found.sort_by_key(|answer| (answer.question, answer.subject.case.group));
     found
 }
@@ -130,10 +162,9 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
     if one.environment != other.environment {
         return None;
     }
-    // The network is so much slower that it is better said the other way round.
-    let networked = matches!(one.model, Model::Tcp | Model::Udp)
-        && other.model == Model::Vshmem
-        && other.bench == "sync"
+    let networked = matches!(other.model, Model::Tcp | Model::Udp)
+        && one.model == Model::Vshmem
+        && one.bench == "sync"
         && one.n == other.n;
     let pooled = same && one.model == Model::Vshmem;
     match (pooled, other.model) {
@@ -160,16 +191,18 @@ pub fn by_heading<'a, 'b>(answers: &'b [Answer<'a>]) -> Vec<(String, Vec<&'b Ans
 }
 
 /// All of it for a terminal.
-pub fn rows(contents: &Contents, all: &[Series<'_>]) -> Rows {
-    let title = "Conclusions: ratio of medians (95 % interval)";
-    let mut rows = Rows::new(title, ["what", "size", "ratio", "interval", "pairs", "verdict"]);
-    for answer in answers(all, contents.study.seed) {
+pub fn rows(answers: &[Answer<'_>]) -> Rows {
+    let title = "Conclusions: how many times as fast the first is as the second (95 % interval)";
+    let columns = ["what", "size", "times as fast", "interval", "pairs", "adjusted p", "verdict"];
+    let mut rows = Rows::new(title, columns);
+    for answer in answers {
         rows.rows.push(vec![
             answer.heading(),
             words::size(answer.subject.case),
             words::factor(answer.ratio.ratio),
             words::factors(answer.ratio.interval),
             answer.ratio.pairs.to_string(),
+            answer.ratio.adjusted_p.map_or_else(String::new, words::probability),
             answer.ratio.verdict.words().into(),
         ]);
     }
@@ -239,8 +272,10 @@ mod tests {
             ("dgemm-in-64-mib-1024.guest.none", "dgemm-in-64-mib-1024.native.none", None),
             ("faults-cold-4096.guest.none", "faults-warm-4096.guest.none", Some(Question::Cold)),
             ("faults-cold-4096.guest.none", "faults-malloc-4096.guest.none", None),
+            ("sync-8.guests.vshmem", "tcp-8.guests.tcp", Some(Question::Talk)),
+            ("tcp-8.guests.tcp", "sync-8.guests.vshmem", None),
         ] {
-            assert_eq!(asked(subject, rival), expected, "{subject} beside {rival}");
+            assert_eq!(asked(subject, rival), expected, "{subject} vs {rival}");
         }
     }
 }

@@ -1,59 +1,32 @@
 //! Which figures there are: the counterparts of the papers'.
 
-use super::chart::{Curves, Format, Intervals, Line, NARROW, Point, SMALL, WIDE};
-use super::conclusions::{Answer, Question};
+use super::chart::{Curves, Intervals, Line, NARROW, Point, SMALL, Scale};
+use super::conclusions::{Answer, Meaning, Question};
+use super::diagram::{Diagram, diagram};
+use super::distribution;
 use super::series::{Series, firsts};
 use super::words;
-use crate::report::{bytes, duration};
+use crate::report::bytes;
 use crate::study::case::{Group, Model};
 use crate::study::environment::Environment;
 use crate::study::journal::Contents;
-
-/// A figure in two formats.
-#[derive(Debug, Clone)]
-pub struct Diagram {
-    /// Its file's name, without the ending.
-    pub name: String,
-    /// What it shows.
-    pub title: String,
-    /// How to read it.
-    pub caption: String,
-    /// For desks and paper.
-    pub wide: String,
-    /// For phones.
-    pub narrow: String,
-    /// One of several beside each other.
-    pub small: bool,
-}
 
 /// All figures that the samples have.
 pub fn all(contents: &Contents, series: &[Series<'_>], answers: &[Answer<'_>]) -> Vec<Diagram> {
     let mut diagrams = Vec::new();
     diagrams.extend(latency(series));
+    diagrams.extend(distribution::diagrams(contents));
     diagrams.extend(dwarfs(series));
     diagrams.extend(overhead(answers));
     diagrams.extend(products(series));
     diagrams.extend(cliffs(series));
     diagrams.extend(writes(series));
     diagrams.extend(noise(contents));
+    let source = words::source(contents);
+    for diagram in &mut diagrams {
+        diagram.caption = format!("{}. {} {source}", diagram.title, diagram.caption);
+    }
     diagrams
-}
-
-fn diagram(
-    name: &str,
-    title: &str,
-    caption: &str,
-    draw: impl Fn(Format) -> Option<String>,
-) -> Option<Diagram> {
-    let (wide, narrow) = (draw(WIDE)?, draw(NARROW)?);
-    Some(Diagram {
-        name: name.into(),
-        title: title.into(),
-        caption: caption.into(),
-        wide,
-        narrow,
-        small: false,
-    })
 }
 
 /// A line through the medians of those series, with their 95 % intervals about the mean cut to what
@@ -73,10 +46,10 @@ fn line<'a>(
         })
         .collect();
     points.sort_by(|one, other| one.x.total_cmp(&other.x));
-    (!points.is_empty()).then_some(Line { name, points, colour: look.0, mark: look.1 })
+    (!points.is_empty()).then_some(Line { name, points, colour: look.0, mark: look.1, stops: None })
 }
 
-const BARS: &str = "Medians; bars from the lower to the upper quartile.";
+const BARS: &str = "Medians of the runs; bars from the lower to the upper quartile.";
 
 /// The transports, in the order of their colours.
 const TRANSPORTS: [&str; 6] = ["raw", "sync", "sem", "msg", "tcp", "udp"];
@@ -85,13 +58,13 @@ fn latency(all: &[Series<'_>]) -> Vec<Diagram> {
     let micro = firsts(all, Group::Micro);
     let emulated = micro.iter().any(|series| series.emulated.is_some());
     let curves = |lines: Vec<Line>| Curves {
-        x_name: "payload",
-        y_name: "round trip",
+        x_name: "payload (bytes)",
+        y_name: "time of a round trip",
         lines,
         show_x: |x| bytes(x.round() as u64),
         by_twos: true,
-        show_y: duration,
-        linear_y: false,
+        show_y: words::tick_of_time,
+        scale: Scale::Logarithmic,
     };
     let (across, here, placements) = (across(&micro), here(&micro), placements(&micro));
     let note = if emulated { " Guests are emulated: their speed has no meaning." } else { "" };
@@ -105,8 +78,10 @@ fn latency(all: &[Series<'_>]) -> Vec<Diagram> {
         ),
         diagram(
             "latency-one-kernel",
-            "Round trip in one kernel",
-            &caption("The same within this machine's kernel."),
+            "Round trip in one OS kernel",
+            &caption(
+                "All transports over the payload, both sides under this machine's own kernel.",
+            ),
             |format| curves(here.clone()).draw(format),
         ),
         diagram(
@@ -141,12 +116,12 @@ fn across(micro: &[&Series<'_>]) -> Vec<Line> {
         .iter()
         .enumerate()
         .filter_map(|(nth, bench)| {
-            let over = if nth < 4 { "vshmem" } else { "network" };
+            let over = if nth < 4 { "vshmem" } else { "guests' network" };
             let name = format!("{bench}, {over}");
             line(name, of(micro, bench, Environment::Guests, None), (nth, nth % 2), 1.0)
         })
         .chain(line(
-            "sync, sysv in one kernel".into(),
+            "sync, System V in one OS kernel".into(),
             of(micro, "sync", Environment::Native, Some(Model::Sysv)),
             (6, 3),
             1.0,
@@ -161,7 +136,7 @@ fn here(micro: &[&Series<'_>]) -> Vec<Line> {
         .filter_map(|(nth, bench)| {
             let model = (nth < 4).then_some(Model::Sysv);
             let name =
-                if nth < 4 { format!("{bench}, sysv") } else { format!("{bench}, loopback") };
+                if nth < 4 { format!("{bench}, System V") } else { format!("{bench}, loopback") };
             line(name, of(micro, bench, Environment::Native, model), (nth, nth % 2), 1.0)
         })
         .collect()
@@ -169,8 +144,8 @@ fn here(micro: &[&Series<'_>]) -> Vec<Line> {
 
 fn placements(micro: &[&Series<'_>]) -> Vec<Line> {
     [
-        ("sysv, one kernel", Environment::Native, Model::Sysv),
-        ("vshmem, one kernel", Environment::Native, Model::Vshmem),
+        ("System V, one OS kernel", Environment::Native, Model::Sysv),
+        ("vshmem, one OS kernel", Environment::Native, Model::Vshmem),
         ("vshmem, two guests", Environment::Guests, Model::Vshmem),
         ("vshmem, guest and host", Environment::GuestHost, Model::Vshmem),
     ]
@@ -184,7 +159,7 @@ fn placements(micro: &[&Series<'_>]) -> Vec<Line> {
 
 /// The models of dwarfs and their looks.
 const MODELS: [(&str, Model, Environment); 6] = [
-    ("sysv", Model::Sysv, Environment::Native),
+    ("System V", Model::Sysv, Environment::Native),
     ("vshmem", Model::Vshmem, Environment::Native),
     ("MPI", Model::Mpi, Environment::Native),
     ("OpenMP", Model::Openmp, Environment::Native),
@@ -213,18 +188,20 @@ fn dwarfs(all: &[Series<'_>]) -> Vec<Diagram> {
             })
             .collect();
         let curves = Curves {
-            x_name: "n",
-            y_name: "one round",
+            x_name: "n (size of the problem)",
+            y_name: "time of one round",
             lines,
-            show_x: short_number,
+            show_x: words::tick,
             by_twos: false,
-            show_y: duration,
-            linear_y: false,
+            show_y: words::tick_of_time,
+            scale: Scale::Logarithmic,
         };
         Some(Diagram {
             name: format!("dwarf-{name}"),
-            title: name.to_owned(),
-            caption: String::new(),
+            title: format!("{name}: time of one round over the size"),
+            caption: format!(
+                "The same computation and the same division of the work in all models. {BARS}"
+            ),
             wide: curves.draw(SMALL)?,
             narrow: curves.draw(NARROW)?,
             small: true,
@@ -233,47 +210,38 @@ fn dwarfs(all: &[Series<'_>]) -> Vec<Diagram> {
     names.into_iter().filter_map(small).collect()
 }
 
-/// Ratios over one kernel: those that may be concluded from, and those that may not.
+/// Speeds over those in one OS kernel: those that may be concluded from, and those that may not.
 fn overhead(answers: &[Answer<'_>]) -> Vec<Diagram> {
-    let groups = Group::ALL.into_iter().enumerate();
-    groups
-        .filter_map(|(nth, group)| {
-            let of: Vec<&Answer<'_>> = answers
-                .iter()
-                .filter(|answer| {
-                    answer.question == Question::Place && answer.subject.case.group == group
-                })
-                .collect();
-            let rows: Vec<(String, Point, usize)> = of
-                .iter()
-                .map(|answer| {
-                    let case = answer.subject.case;
-                    let ratio = answer.ratio;
-                    // Above 1 is always worse.
-                    let turn = |x: f64| if answer.subject.is_cost() { x } else { 1.0 / x };
-                    let ends = ratio.interval.map_or([ratio.ratio; 2], |one| [one.low, one.high]);
-                    let [one, other] = ends.map(turn);
-                    let (low, high) = (one.min(other), one.max(other));
-                    let name = format!("{} {}, {}", case.bench, words::size(case), words::place(case));
-                    (name, Point { x: turn(ratio.ratio), y: 0.0, low, high }, nth)
-                })
-                .collect();
-            let intervals =
-                Intervals { x_name: "ratio to one kernel", rows };
-            diagram(
-                &format!("overhead-{}", group.name()),
-                &format!("{}: what another place costs", group.heading()),
-                "Ratio of medians to the same in one kernel, with its 95 % interval; for vshmem, to the kernel's own \
-                 System V IPC. An interval that reaches across 1 shows no difference.",
-                |format| intervals.draw(format),
-            )
-        })
-        .collect()
+    let of_group = |group: Group| {
+        let is_it = |answer: &&Answer<'_>| {
+            answer.question == Question::Place && answer.subject.case.group == group
+        };
+        let rows: Vec<(String, Point, Meaning)> =
+            answers.iter().filter(is_it).map(|answer| interval_row(answer)).collect();
+        let intervals = Intervals { x_name: "times as fast as in one OS kernel (log scale)", rows };
+        diagram(
+            &format!("overhead-{}", group.name()),
+            &format!("{}: guests vs one OS kernel", group.heading()),
+            "How many times as fast as the same in one OS kernel, by medians, with the 95 % interval; vshmem against that \
+             kernel's own System V IPC. Right of 1 is faster. An interval that reaches across 1 shows no difference; one \
+             that ends at the edge goes on beyond it. Green: vshmem faster; orange: vshmem slower; blue: the place alone \
+             makes the difference; grey: none shown.",
+            |format| intervals.draw(format),
+        )
+    };
+    Group::ALL.into_iter().filter_map(of_group).collect()
+}
+
+fn interval_row(answer: &Answer<'_>) -> (String, Point, Meaning) {
+    let (case, ratio) = (answer.subject.case, answer.ratio);
+    let ends = ratio.interval.map_or([ratio.ratio; 2], |one| [one.low, one.high]);
+    let name = format!("{} {}, {}", case.bench, words::size(case), words::place(case));
+    (name, Point { x: ratio.ratio, y: 0.0, low: ends[0], high: ends[1] }, answer.meaning())
 }
 
 fn products(all: &[Series<'_>]) -> Option<Diagram> {
     let algebra = firsts(all, Group::Algebra);
-    let kinds = [("dgemm", "own kernel"), ("dgemm-blas", "installed BLAS")];
+    let kinds = [("dgemm", "own product"), ("dgemm-blas", "installed BLAS")];
     let places = [Environment::Native, Environment::Guest];
     let mut lines = Vec::new();
     for (bench, words) in kinds {
@@ -290,10 +258,10 @@ fn products(all: &[Series<'_>]) -> Option<Diagram> {
         x_name: "order of the matrices",
         y_name: "Mflop/s",
         lines,
-        show_x: short_number,
+        show_x: words::tick,
         by_twos: false,
-        show_y: |y| format!("{y:.0}"),
-        linear_y: true,
+        show_y: words::tick,
+        scale: Scale::FromZero,
     };
     diagram("mflops", "Matrix product over its order", BARS, |format| curves.draw(format))
 }
@@ -343,14 +311,14 @@ fn cliffs(all: &[Series<'_>]) -> Vec<Diagram> {
             lines: cliff_lines(all, program, "seconds"),
             show_x,
             by_twos: true,
-            show_y: |y| duration(y * 1e9),
-            linear_y: false,
+            show_y: |y| words::tick_of_time(y * 1e9),
+            scale: Scale::Logarithmic,
         };
         let faults = Curves {
             y_name: "fetches from the disk",
             lines: cliff_lines(all, program, member),
-            show_y: short_number,
-            linear_y: true,
+            show_y: words::tick,
+            scale: Scale::FromZero,
             ..time.clone()
         };
         diagrams.extend(diagram(
@@ -372,9 +340,9 @@ fn cliffs(all: &[Series<'_>]) -> Vec<Diagram> {
 fn writes(all: &[Series<'_>]) -> Option<Diagram> {
     let system = firsts(all, Group::System);
     let kinds = [
-        ("writes", Environment::Native, "memory, one kernel"),
+        ("writes", Environment::Native, "memory, one OS kernel"),
         ("writes", Environment::Guest, "memory, one guest"),
-        ("writes-disk", Environment::Native, "disk, one kernel"),
+        ("writes-disk", Environment::Native, "disk, one OS kernel"),
     ];
     let lines: Vec<Line> = kinds
         .iter()
@@ -388,13 +356,13 @@ fn writes(all: &[Series<'_>]) -> Option<Diagram> {
         })
         .collect();
     let curves = Curves {
-        x_name: "size of a write",
+        x_name: "size of a write (bytes)",
         y_name: "written each second",
         lines,
         show_x: |x| bytes(x.round() as u64),
         by_twos: true,
-        show_y: |y| words::figure(y, "B/s"),
-        linear_y: false,
+        show_y: |y| words::tick_of_rate(y, "B/s"),
+        scale: Scale::Logarithmic,
     };
     diagram("writes", "Writes over their size", BARS, |format| curves.draw(format))
 }
@@ -409,17 +377,18 @@ fn noise(contents: &Contents) -> Option<Diagram> {
             let points: Vec<Point> =
                 counts.into_iter().map(|(x, y)| Point { x, y, low: y, high: y }).collect();
             let name = place.words().to_owned();
-            (!points.is_empty()).then_some(Line { name, points, colour: nth, mark: nth })
+            let line = Line { name, points, colour: nth, mark: nth, stops: None };
+            (!line.points.is_empty()).then_some(line)
         })
         .collect();
     let curves = Curves {
         x_name: "longer than the shortest by up to",
-        y_name: "quanta",
+        y_name: "quanta (count)",
         lines,
-        show_x: duration,
+        show_x: words::tick_of_time,
         by_twos: false,
-        show_y: short_number,
-        linear_y: false,
+        show_y: words::tick,
+        scale: Scale::Logarithmic,
     };
     let caption = "A fixed quantum of work, over and over: how many took so much longer than the shortest, in all runs. \
                    A guest here has a minimal userland, the host its full one.";
@@ -444,12 +413,4 @@ fn histogram(contents: &Contents, place: Environment) -> Vec<(f64, f64)> {
         }
     }
     counts.into_iter().map(|(end, count)| (end as f64, count)).collect()
-}
-
-fn short_number(x: f64) -> String {
-    match x {
-        x if x >= 1e6 => format!("{}M", x / 1e6),
-        x if x >= 1e4 => format!("{}k", (x / 1e3).round()),
-        x => format!("{}", x.round()),
-    }
 }

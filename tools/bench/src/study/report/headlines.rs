@@ -9,18 +9,20 @@ use crate::study::environment::Environment;
 use crate::study::verdict::Verdict;
 
 /// The verdicts, in the order in which a mixed line names them.
-const VERDICTS: [Verdict; 5] = [
+const VERDICTS: [Verdict; 7] = [
     Verdict::Faster,
     Verdict::Slower,
     Verdict::NoDifferenceShown,
+    Verdict::NotAfterCorrection,
     Verdict::TooFew,
+    Verdict::NotMeasured,
     Verdict::Emulated,
 ];
 
 /// The lines, by question and then in the catalogue's order; and how many answers are not in them.
 pub fn rows(answers: &[Answer<'_>]) -> (Rows, usize) {
-    let title = "Conclusions: ratio of medians";
-    let mut rows = Rows::new(title, ["question", "what", "size", "ratio", "verdict"]);
+    let title = "Conclusions: how many times as fast the first is as the second";
+    let mut rows = Rows::new(title, ["question", "what", "size", "times as fast", "verdict"]);
     let mut counted = 0;
     for question in Question::ALL {
         let of: Vec<Answer<'_>> =
@@ -51,6 +53,8 @@ pub fn rows(answers: &[Answer<'_>]) -> (Rows, usize) {
 fn bench<'a>(answer: &Answer<'a>) -> &'a str {
     let case = match answer.question {
         Question::Confined => answer.rival.case,
+        // The network, not what is compared with it each time.
+        Question::Talk if is_networked(answer) => answer.rival.case,
         _ => answer.subject.case,
     };
     case.bench.trim_end_matches("-single")
@@ -59,11 +63,15 @@ fn bench<'a>(answer: &Answer<'a>) -> &'a str {
 /// The network matters between guests, little memory where there is a disk to swap to.
 fn is_named(answer: &Answer<'_>) -> bool {
     let case = answer.subject.case;
-    match (case.model, answer.question) {
-        (Model::Tcp | Model::Udp, _) => case.environment == Environment::Guests,
-        (_, Question::Confined) => case.environment == Environment::Guest,
+    match answer.question {
+        Question::Talk if is_networked(answer) => case.environment == Environment::Guests,
+        Question::Confined => case.environment == Environment::Guest,
         _ => true,
     }
+}
+
+fn is_networked(answer: &Answer<'_>) -> bool {
+    matches!(answer.rival.case.model, Model::Tcp | Model::Udp)
 }
 
 fn sizes(of: &[&Answer<'_>]) -> String {

@@ -1,16 +1,25 @@
 //! What follows from a journal: one page of HTML that needs nothing else, tables for other
 //! programs, figures for papers.
 
+mod axis;
 mod chart;
 mod compared;
 mod conclusions;
 mod csv;
+mod diagram;
+mod distribution;
 mod figures;
+mod findings;
 mod headlines;
+mod latex;
 mod missing;
 mod page;
+mod pages;
+mod pdf;
 mod series;
 mod strip_plot;
+mod tables;
+mod ticks;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -21,36 +30,67 @@ use crate::report::Rows;
 
 pub use compared::{compared, machines_apart};
 pub use missing::missing;
+pub use pages::pages;
+pub use pdf::figures as pdf_figures;
 
 /// The page's name in its directory.
 pub const PAGE: &str = "report.html";
 
-/// Writes `report.html`, `summary.csv`, `samples.csv` and `figures/*.svg` into that directory; the
-/// page's path.
+/// Writes `report.html`, `summary.csv`, `samples.csv`, `figures/*.svg` and `*.tex` and
+/// `tables/*.tex` into that directory; the page's path.
 ///
 /// # Errors
 /// When one of them cannot be written.
 pub fn write(directory: &Path, contents: &Contents) -> Result<PathBuf> {
     let all = series::all(contents);
     let answers = conclusions::answers(&all, contents.study.seed);
+    let findings = findings::findings(&answers);
     let diagrams = figures::all(contents, &all, &answers);
-    let folder = directory.join("figures");
-    std::fs::create_dir_all(&folder)
-        .map_err(Error::io(format!("make the directory {}", folder.display())))?;
+    let folder = |name: &str| {
+        let folder = directory.join(name);
+        std::fs::create_dir_all(&folder)
+            .map_err(Error::io(format!("make the directory {}", folder.display())))
+            .map(|()| folder)
+    };
+    let place = folder("figures")?;
     for diagram in &diagrams {
-        put(&folder.join(format!("{}.svg", diagram.name)), &diagram.wide)?;
+        put(&place.join(format!("{}.svg", diagram.name)), &diagram.wide)?;
+        let tex = latex::figure(&diagram.name, &diagram.caption);
+        put(&place.join(format!("{}.tex", diagram.name)), &tex)?;
+    }
+    let place = folder("tables")?;
+    for table in tables::all(contents, &all, &answers, &findings) {
+        let tex = latex::table(&table.name, &table.caption, &table.rows);
+        put(&place.join(format!("{}.tex", table.name)), &tex)?;
     }
     put(&directory.join("summary.csv"), &csv::summary(&all))?;
     put(&directory.join("samples.csv"), &csv::samples(contents, &all))?;
     let path = directory.join(PAGE);
-    put(&path, &page::page(contents, &all, &answers, &diagrams))?;
+    let parts = page::Parts {
+        contents,
+        all: &all,
+        answers: &answers,
+        findings: &findings,
+        diagrams: &diagrams,
+    };
+    put(&path, &page::page(&parts))?;
     Ok(path)
+}
+
+/// The findings, a sentence each: what is compared, and what came out.
+#[must_use]
+pub fn findings(contents: &Contents) -> Vec<(String, String)> {
+    let all = series::all(contents);
+    let answers = conclusions::answers(&all, contents.study.seed);
+    let found = findings::findings(&answers).into_iter();
+    found.map(|finding| (finding.what.to_owned(), finding.result)).collect()
 }
 
 /// All that may be concluded, for a terminal.
 #[must_use]
 pub fn conclusions(contents: &Contents) -> Rows {
-    conclusions::rows(contents, &series::all(contents))
+    let all = series::all(contents);
+    conclusions::rows(&conclusions::answers(&all, contents.study.seed))
 }
 
 /// One line for each question about each benchmark, for a terminal; and how many conclusions are

@@ -2,27 +2,35 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::conclusions::{Answer, Question, by_heading, choices};
-use super::figures::Diagram;
+use super::conclusions::{Answer, Meaning, Question, by_heading, choices};
+use super::diagram::Diagram;
+use super::findings::Finding;
 use super::missing::missing;
-use super::series::{Series, Sum};
+use super::pages::pages;
+use super::series::Series;
 use super::strip_plot::strip_plot;
-use super::words;
+use super::{distribution, tables, words};
+use crate::report::Rows;
 use crate::statistics::Spread;
-use crate::study::case::{Case, Group};
+use crate::study::case::Group;
 use crate::study::facts::Facts;
 use crate::study::journal::Contents;
 use crate::study::verdict::{BOOTSTRAP_FROM, Verdict};
 
 const STYLE: &str = include_str!("style.css");
 
+/// What a page is made of.
+pub struct Parts<'a> {
+    pub contents: &'a Contents,
+    pub all: &'a [Series<'a>],
+    pub answers: &'a [Answer<'a>],
+    pub findings: &'a [Finding],
+    pub diagrams: &'a [Diagram],
+}
+
 /// The whole of it.
-pub fn page(
-    contents: &Contents,
-    all: &[Series<'_>],
-    answers: &[Answer<'_>],
-    diagrams: &[Diagram],
-) -> String {
+pub fn page(parts: &Parts<'_>) -> String {
+    let Parts { contents, all, answers, findings, diagrams } = parts;
     let missing = missing(contents);
     let document = html! {
         (DOCTYPE)
@@ -30,6 +38,7 @@ pub fn page(
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
                 title { "vshmem bench: what virtualisation and vshmem cost and gain" }
                 style { (PreEscaped(STYLE)) }
             }
@@ -38,24 +47,73 @@ pub fn page(
                     h1 { "What virtualisation and vshmem cost and gain" }
                     (summary(contents))
                     nav {
-                        a href="#conclusions" { "Conclusions" }
+                        a href="#findings" { "Findings" }
                         a href="#figures" { "Figures" }
+                        a href="#conclusions" { "Comparisons" }
                         a href="#tables" { "Tables" }
                         @if !missing.is_empty() { a href="#missing" { "Not measured" } }
                         a href="#method" { "Method" }
                     }
-                    @if let Some(session) = contents.sessions.last() { (facts(&session.facts)) }
                     (warnings(contents, all))
                 }
-                (conclusions(contents, answers))
+                (found(findings, answers))
+                @if let Some(session) = contents.sessions.last() { (facts(&session.facts)) }
                 (figures(diagrams))
-                (tables(contents, all))
+                (conclusions(contents, answers))
+                (tables_of(contents, all))
+                (pages_by_node(contents))
                 @if !missing.is_empty() { (not_measured(&missing)) }
-                (method(contents))
+                (method(contents, answers))
             }
         }
     };
     document.into_string()
+}
+
+/// The headline: sentences, and how many comparisons say what.
+fn found(findings: &[Finding], answers: &[Answer<'_>]) -> Markup {
+    let meant =
+        |meaning: Meaning| answers.iter().filter(|answer| answer.meaning() == meaning).count();
+    let having = |verdicts: &[Verdict]| {
+        answers.iter().filter(|answer| verdicts.contains(&answer.ratio.verdict)).count()
+    };
+    let tiles = [
+        (meant(Meaning::Gain), "vshmem is faster", "gain"),
+        (meant(Meaning::Loss), "vshmem is slower", "loss"),
+        (
+            having(&[Verdict::NoDifferenceShown, Verdict::NotAfterCorrection]),
+            "no difference shown",
+            "open",
+        ),
+        (meant(Meaning::Context), "the place differs, without vshmem", "context"),
+        (having(&[Verdict::TooFew, Verdict::NotMeasured]), "undecided", "open"),
+        (having(&[Verdict::Emulated]), "emulated: no conclusion", "open"),
+    ];
+    html! {
+        section id="findings" {
+            h2 { "Findings" }
+            @if answers.is_empty() { p { "There are no two cases to compare yet." } }
+            ul class="headlines" {
+                @for finding in findings {
+                    li class=(colour(finding.meaning)) {
+                        span class="what" { (finding.what) }
+                        span class="result" { (finding.result) }
+                    }
+                }
+            }
+            div class="tiles" {
+                @for (count, words, class) in tiles {
+                    @if count > 0 { div class={ "tile " (class) } { b { (count) } span { (words) } } }
+                }
+            }
+            p class="soft" {
+                "Each comparison names first what is judged, and says how many times as fast it is as the second: above 1 \
+                 it is faster. Verdicts are by rule from 95 % intervals, and hold after a correction for the "
+                (answers.len()) " comparisons of this page (Benjamini and Hochberg: at most 5 % of them are expected to \
+                 be wrong)."
+            }
+        }
+    }
 }
 
 fn summary(contents: &Contents) -> Markup {
@@ -106,44 +164,36 @@ fn warnings(contents: &Contents, all: &[Series<'_>]) -> Markup {
     }
 }
 
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Faster => "chip faster",
-        Verdict::Slower => "chip slower",
-        _ => "chip",
+/// The class that gives a meaning its colour.
+fn colour(meaning: Meaning) -> &'static str {
+    match meaning {
+        Meaning::Gain => "gain",
+        Meaning::Loss => "loss",
+        Meaning::Context => "context",
+        Meaning::Open => "open",
     }
 }
 
 fn conclusions(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
-    let count = |verdict| answers.iter().filter(|answer| answer.ratio.verdict == verdict).count();
-    let tiles = [
-        Verdict::Faster,
-        Verdict::Slower,
-        Verdict::NoDifferenceShown,
-        Verdict::TooFew,
-        Verdict::Emulated,
-    ];
     html! {
         section id="conclusions" {
-            h2 { "Conclusions" }
+            h2 { "All comparisons" }
             p class="soft" {
-                "Drawn by rule: each chip has the size, the ratio of medians of the first to the second, and its 95 % \
-                 interval. Below 1 a time is shorter; rates (Mflop/s, B/s) are better above 1. Where the interval \
-                 reaches across 1, no difference is shown."
+                "Each chip has the size, how many times as fast the first is as the second by medians, and the 95 % \
+                 interval of that. Where the interval reaches across 1, no difference is shown."
             }
-            div class="tiles" {
-                @for verdict in tiles {
-                    @if count(verdict) > 0 {
-                        div class="tile" { b { (count(verdict)) } span { (verdict.words()) } }
-                    }
-                }
+            p class="legend" {
+                span class="chip gain" { i { "vshmem faster" } } " "
+                span class="chip loss" { i { "vshmem slower" } } " "
+                span class="chip context" { i { "the place differs, without vshmem" } } " "
+                span class="chip open" { i { "no difference shown" } }
             }
             @for question in Question::ALL {
                 @let asked = answers.iter().filter(|answer| answer.question == question);
                 @let of: Vec<Answer<'_>> = asked.cloned().collect();
                 @if !of.is_empty() {
                     h3 { (question.words()) }
-                    ul class="findings" {
+                    ul class="comparisons" {
                         @for (heading, of) in by_heading(&of) {
                             li {
                                 span class="what" { (heading) }
@@ -154,16 +204,16 @@ fn conclusions(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
                 }
             }
             (chosen(contents))
-            @if answers.is_empty() { p { "There are no two cases to compare yet." } }
         }
     }
 }
 
 fn chip(answer: &Answer<'_>) -> Markup {
     let ratio = answer.ratio;
-    let title = format!("{} pairs", ratio.pairs);
+    let p = ratio.adjusted_p.map_or_else(String::new, words::probability);
+    let title = format!("{} pairs; adjusted p {p}", ratio.pairs);
     html! {
-        span class=(class(ratio.verdict)) title=(title) {
+        span class={ "chip " (colour(answer.meaning())) } title=(title) {
             (words::size(answer.subject.case)) " " b { (words::factor(ratio.ratio)) }
             @if ratio.interval.is_some() { " (" (words::factors(ratio.interval)) ")" }
             " " i { (ratio.verdict.words()) }
@@ -189,16 +239,16 @@ fn chosen(contents: &Contents) -> Markup {
 fn figures(diagrams: &[Diagram]) -> Markup {
     let (small, large): (Vec<&Diagram>, Vec<&Diagram>) =
         diagrams.iter().partition(|diagram| diagram.small);
-    let (latency, others): (Vec<&Diagram>, Vec<&Diagram>) =
-        large.into_iter().partition(|diagram| diagram.name.starts_with("latency"));
+    let (trips, others): (Vec<&Diagram>, Vec<&Diagram>) = large.into_iter().partition(|diagram| {
+        diagram.name.starts_with("latency") || diagram.name.starts_with("distribution")
+    });
     html! {
         section id="figures" {
             h2 { "Figures" }
             @if diagrams.is_empty() { p { "There are no samples yet." } }
-            @for diagram in latency { (figure(diagram)) }
+            @for diagram in trips { (figure(diagram)) }
             @if !small.is_empty() {
                 h3 { "Time of one round over the size, by model" }
-                p class="soft" { "The same kernel and the same division of the work in all models. Medians; bars from the lower to the upper quartile." }
                 div class="small" { @for diagram in small { (figure(diagram)) } }
             }
             @for diagram in others { (figure(diagram)) }
@@ -212,120 +262,70 @@ fn figure(diagram: &Diagram) -> Markup {
             h3 { (diagram.title) }
             div class="wide" { (PreEscaped(&diagram.wide)) }
             div class="narrow" { (PreEscaped(&diagram.narrow)) }
-            @if !diagram.caption.is_empty() { figcaption { (diagram.caption) } }
+            figcaption { (diagram.caption) }
         }
     }
 }
 
-fn tables(contents: &Contents, all: &[Series<'_>]) -> Markup {
+fn tables_of(contents: &Contents, all: &[Series<'_>]) -> Markup {
+    let trips = distribution::rows(contents);
     html! {
         section id="tables" {
             h2 { "Tables" }
             p class="soft" {
                 "The first run in a place, when a guest is still cold, does not count. n counts those that do. Intervals are Student's, of the mean. Every run counts; those outside Tukey's fences \
-                 are red on the strip in the last column, which goes from the smallest figure to the largest."
+                 (outliers) are red on the strip in the last column, which goes from the smallest figure to the largest. \
+                 The same tables for papers: " code { "tables/*.tex" } ", for programs: " code { "summary.csv" } "."
             }
+            @if !trips.rows.is_empty() { h3 { (trips.title) } (table(&trips, &[])) }
             @for group in Group::ALL {
-                @let of = all.iter().filter(|series| series.case.group == group);
-                @let of: Vec<&Series<'_>> = of.collect();
-                @if !of.is_empty() {
-                    h3 { (group.heading()) }
-                    div class="scroll" { table {
-                        thead { tr {
-                            th { "what" } th class="left" { "where" } th { "n" } th { "median" } th { "mean" }
-                            th { "95 % interval" } th { "97 % interval" } th { "variance" } th { "first run" } th { "odd" }
-                            th { "interrupts/s" } th class="left" { "runs" }
-                        } }
-                        tbody {
-                            @for series in of {
-                                @if let Some(sum) = series.sum() { (row(series, &sum)) }
-                            }
-                        }
-                    } }
+                @let members = tables::members(all, group);
+                @if !members.is_empty() {
+                    @let rows = tables::of_group(&members, group.heading());
+                    @let strips = members.iter().map(|(_, sum)| strip_plot(&sum.figures));
+                    @let strips: Vec<Markup> = strips.collect();
+                    h3 { (rows.title) }
+                    (table(&rows, &strips))
                 }
             }
-            (memory(contents))
+            @let memory = tables::memory(contents);
+            @if !memory.rows.is_empty() { h3 { (memory.title) } (table(&memory, &[])) }
         }
     }
 }
 
-/// What else a product says of itself.
-const BESIDE: [(&str, &str); 6] = [
-    ("resident_kib", "resident KiB"),
-    ("swap_kib", "swapped KiB"),
-    ("minor_faults", "minor faults"),
-    ("major_faults", "major faults"),
-    ("dtlb_misses", "data TLB misses"),
-    ("itlb_misses", "instruction TLB misses"),
-];
-
-/// Memory and faults of matrix products: medians; nothing where there is no counter.
-fn memory(contents: &Contents) -> Markup {
-    let cases = contents.study.cases.iter().filter(|case| case.bench.starts_with("dgemm"));
-    let rows: Vec<(&Case, Vec<String>)> = cases
-        .filter_map(|case| {
-            let samples = contents.samples.iter().filter(|sample| sample.case == case.name);
-            let outputs: Vec<_> = samples.map(|sample| &sample.output).collect();
-            let median = |(member, _): (&str, &str)| {
-                let list: Vec<f64> =
-                    outputs.iter().filter_map(|output| output[member].as_f64()).collect();
-                Spread::of(&list).map_or_else(String::new, |spread| format!("{:.0}", spread.median))
-            };
-            let cells = BESIDE.map(median).to_vec();
-            cells.iter().any(|cell| !cell.is_empty()).then_some((case, cells))
-        })
-        .collect();
+/// With a plot at the end of each line, if there are plots.
+fn table(rows: &Rows, plots: &[Markup]) -> Markup {
     html! {
-        @if !rows.is_empty() {
-            h3 { "Memory of matrix products" }
-            div class="scroll" { table {
-                thead { tr {
-                    th { "what" } th class="left" { "where" }
-                    @for (_, name) in BESIDE { th { (name) } }
-                } }
-                tbody { @for (case, cells) in rows { tr {
-                    td { (case.bench) " " (unbroken(case)) } td class="left" { (words::place(case)) }
-                    @for cell in cells { td { @if cell.is_empty() { "no counter" } @else { (cell) } } }
-                } } }
+        div class="scroll" tabindex="0" { table {
+            thead { tr {
+                @for (nth, column) in rows.columns.iter().enumerate() {
+                    th class=[(nth == 1).then_some("left")] { (column) }
+                }
+                @if !plots.is_empty() { th class="left" { "runs" } }
             } }
-        }
-    }
-}
-
-fn row(series: &Series<'_>, sum: &Sum) -> Markup {
-    let unit = &series.figure.unit;
-    let show = |value: f64| words::figure(value, unit);
-    let odd = sum.figures.iter().filter(|(_, odd)| *odd).count();
-    html! {
-        tr {
-            td { (series.case.bench) " " (unbroken(series.case)) @if !series.is_first() { ", " (series.figure.member) } }
-            td class="left" {
-                (words::place(series.case)) @if series.emulated.is_some() { " (emulated)" }
+            tbody {
+                @for (nth, row) in rows.rows.iter().enumerate() { tr {
+                    @for (nth, cell) in row.iter().enumerate() {
+                        td class=[(nth == 1).then_some("left")] { (cell) }
+                    }
+                    @if let Some(plot) = plots.get(nth) { td class="left" { (plot) } }
+                } }
             }
-            td { (sum.moments.n) }
-            td { (show(sum.spread.median)) }
-            td { (show(sum.moments.mean)) }
-            td { (words::interval(sum.at_95, show)) }
-            td { (words::interval(sum.at_97, show)) }
-            td { (format!("{:.2e} {}", sum.moments.variance, squared(unit))) }
-            td { (series.first.map_or_else(String::new, show)) }
-            td { (odd) }
-            td { (format!("{:.0}", series.interrupts)) }
-            td class="left" { (strip_plot(&sum.figures)) }
-        }
+        } }
     }
 }
 
-/// The size of a case, in one piece.
-fn unbroken(case: &Case) -> String {
-    words::size(case).replace(' ', "\u{a0}")
-}
-
-fn squared(unit: &str) -> String {
-    match unit {
-        "" => String::new(),
-        unit if unit.contains('/') => format!("({unit})\u{b2}"),
-        unit => format!("{unit}\u{b2}"),
+/// Where a plan was followed.
+fn pages_by_node(contents: &Contents) -> Markup {
+    let rows = pages(contents);
+    html! {
+        @if !rows.rows.is_empty() {
+            section id="pages" {
+                h2 { (rows.title) }
+                (table(&rows, &[]))
+            }
+        }
     }
 }
 
@@ -342,16 +342,23 @@ fn not_measured(missing: &[(String, Vec<String>)]) -> Markup {
     }
 }
 
-fn method(contents: &Contents) -> Markup {
+fn method(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
+    let study = &contents.study;
+    let (seed, repetitions) = (study.seed, study.repetitions);
+    let corrected = |verdict| answers.iter().filter(|one| one.ratio.verdict == verdict).count();
     html! {
         section id="method" {
             h2 { "Method" }
             ul {
                 li { "A repetition has every case once, in a random order that the seed determines; ratios are made of runs of the same repetition, so that what moved the whole machine is not counted as a difference." }
                 li { "Each case is run once before, without being counted; ping-pongs have rounds in each run that do not count." }
+                li { "To be measured again: " code { "vshmem bench run DIR --seed " (seed) " --repetitions " (repetitions) } " (extent " (study.extent) ")." }
                 li { "The ratio is that of the medians. From " (BOOTSTRAP_FROM) " pairs on its interval is the percentile bootstrap over pairs (2000 resamples); with fewer, Student's of the logarithms of the ratios within pairs, back from logarithms. Two samples of the same distribution show no difference in 95 of 100 cases." }
+                li { "One in twenty comparisons of equal things lies outside its 95 % interval. So the values of p (Student's test of the logarithms of the ratios within pairs) of the " (answers.len()) " comparisons are adjusted together by Benjamini and Hochberg's rule; a difference counts when its own interval does not reach across 1 and its adjusted p is below 0.05. By its own interval alone, " (corrected(Verdict::NotAfterCorrection)) " more would count; they are named `no difference shown after correction'." }
+                li { "A figure that cannot be what it is called (a page fault when none happened, a time shorter than a cycle of the CPU, a ratio beyond a million) is not measured." }
+                li { "Words: an OS kernel is an operating system's; `one OS kernel' is this machine's own, without guests. Guests are virtual machines, each with an OS kernel of its own. A computation that is measured is called a program, a product or a dwarf." }
                 li { "No run is discarded. A failed run gives no figure; it is named above if a case has no other." }
-                li { "Figures of emulated guests are marked, and nothing is concluded from them. User Mode Linux runs programs on the CPU itself, but its system calls take some hundred times as long as a kernel's: what goes through a guest's kernel there (network, kernel IPC, page faults, writes) is the price of that, not of virtualisation by hardware." }
+                li { "Figures of emulated guests are marked, and nothing is concluded from them. User Mode Linux runs programs on the CPU itself, but its system calls take some hundred times as long as an OS kernel's on the CPU: what goes through a guest's OS kernel there (network, System V IPC of the guest, page faults, writes) is the price of that, not of virtualisation by hardware." }
             }
             @if contents.sessions.len() > 1 {
                 h3 { "Sessions" }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::bootstrap::Interval;
 use crate::statistics::Spread;
-use crate::study::case::{Better, Case, Figure, Group};
+use crate::study::case::{Case, Figure, Group};
 use crate::study::journal::Contents;
 use crate::study::verdict::Ratio;
-use crate::study::{outliers, t_distribution};
+use crate::study::{outliers, plausible, t_distribution};
 
 /// One figure of one case.
 #[derive(Debug, Clone)]
@@ -67,21 +67,16 @@ impl Series<'_> {
         })
     }
 
-    /// What this is of another, by pairs of the same repetition.
-    pub fn over(&self, under: &Series<'_>, seed: u64) -> Option<Ratio> {
+    /// How many times as fast this is as another, by pairs of the same repetition.
+    pub fn against(&self, rival: &Series<'_>, seed: u64) -> Option<Ratio> {
         let pairs = self
             .values
             .iter()
-            .filter_map(|(repetition, over)| Some((*over, *under.values.get(repetition)?)));
-        let (over, under_list): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        let ratio = Ratio::of(&over, &under_list, self.figure.better, seed)?;
-        let emulated = self.emulated.or(under.emulated).is_some();
+            .filter_map(|(repetition, own)| Some((*own, *rival.values.get(repetition)?)));
+        let (own, rivals): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        let ratio = Ratio::of_speeds(&own, &rivals, self.figure.better, seed)?;
+        let emulated = self.emulated.or(rival.emulated).is_some();
         Some(if emulated { ratio.emulated() } else { ratio })
-    }
-
-    /// Whether small is good.
-    pub fn is_cost(&self) -> bool {
-        self.figure.better == Better::Less
     }
 }
 
@@ -104,13 +99,15 @@ pub fn all(contents: &Contents) -> Vec<Series<'_>> {
         for figure in &case.figures {
             let values: BTreeMap<u32, f64> = samples
                 .iter()
-                .filter_map(|sample| Some((sample.repetition, figure.of(&sample.output)?)))
+                .filter_map(|sample| {
+                    Some((sample.repetition, measured(case, figure, &sample.output)?))
+                })
                 .collect();
             let firsts: Vec<f64> = contents
                 .warm_ups
                 .iter()
                 .filter(|sample| sample.case == case.name)
-                .filter_map(|sample| figure.of(&sample.output))
+                .filter_map(|sample| measured(case, figure, &sample.output))
                 .collect();
             let first = Spread::of(&firsts).map(|spread| spread.median);
             if !values.is_empty() {
@@ -119,6 +116,11 @@ pub fn all(contents: &Contents) -> Vec<Series<'_>> {
         }
     }
     series
+}
+
+/// The figure of a run; none if it cannot be what it is called.
+fn measured(case: &Case, figure: &Figure, output: &serde_json::Value) -> Option<f64> {
+    figure.of(output).filter(|value| plausible::objection(case, figure, output, *value).is_none())
 }
 
 /// Those of a group that cases are compared by.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-const WIDTH: f64 = 120.0;
+const WIDTH: f64 = 100.0;
 const HEIGHT: f64 = 16.0;
 
 /// From the smallest to the largest.

@@ -1,11 +1,11 @@
-//! A plan that is being applied: each change is noted before it is made, so that it can be taken
-//! back whenever this process ends.
+//! A plan that is being applied: each change is noted before it is made, so that it can be
+//! undone whenever this process ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use vshmem_plan::Plan;
 
-use super::place::Place;
+use super::record_directory::RecordDirectory;
 use super::state::{AppliedPlan, Change};
 use crate::failure::Failure;
 use crate::show;
@@ -13,25 +13,25 @@ use crate::show;
 /// A plan that is being applied.
 pub struct Journal<'a> {
     /// Where it is kept.
-    pub place: &'a Place,
+    pub records: &'a RecordDirectory,
     /// What is kept.
     pub state: AppliedPlan,
 }
 
 impl<'a> Journal<'a> {
     /// Begins, with nothing changed yet.
-    pub fn begin(place: &'a Place, name: &str, plan: Plan) -> Result<Self, Failure> {
+    pub fn begin(records: &'a RecordDirectory, name: &str, plan: Plan) -> Result<Self, Failure> {
         let state =
             AppliedPlan { name: name.to_owned(), complete: false, changes: Vec::new(), plan };
-        place.write(&state)?;
+        records.write(&state)?;
         crash_point();
-        Ok(Self { place, state })
+        Ok(Self { records, state })
     }
 
     /// Notes a change that is made next.
     pub fn record(&mut self, change: Change) -> Result<(), Failure> {
         self.state.changes.push(change);
-        self.place.write(&self.state)?;
+        self.records.write(&self.state)?;
         crash_point();
         Ok(())
     }
@@ -39,7 +39,7 @@ impl<'a> Journal<'a> {
     /// Notes that everything was done.
     pub fn complete(&mut self) -> Result<(), Failure> {
         self.state.complete = true;
-        self.place.write(&self.state)
+        self.records.write(&self.state)
     }
 }
 

@@ -8,10 +8,10 @@ use std::process::Command;
 use vshmem_plan::{Guest, Plan, form};
 
 use super::journal::{Journal, crash_point};
-use super::place::Place;
-use super::quoted::quoted;
+use super::record_directory::RecordDirectory;
 use super::state::Change;
 use crate::failure::{Failure, failed};
+use crate::quoted::quoted;
 use crate::uuid;
 
 /// How domains are started.
@@ -28,10 +28,15 @@ pub struct Start {
 impl Start {
     /// Refuses a name or a UUID that is taken. What has a UUID that is noted is removed when the
     /// plan is undone: it must not be that of a domain of somebody else.
-    pub fn require_free(&self, place: &Place, plan: &Plan, number: usize) -> Result<(), Failure> {
+    pub fn require_free(
+        &self,
+        records: &RecordDirectory,
+        plan: &Plan,
+        number: usize,
+    ) -> Result<(), Failure> {
         let name = &plan.guests[number].name;
         let has = |listed: &str, word: &str| -> Result<bool, Failure> {
-            let list = virsh(place, &self.connect, &["list", "--all", listed])?;
+            let list = virsh(records, &self.connect, &["list", "--all", listed])?;
             Ok(list.lines().any(|line| line.trim() == word))
         };
         if has("--name", name)? {
@@ -54,16 +59,16 @@ impl Start {
         let name = journal.state.plan.guests[number].name.clone();
         let (file, text) = self.domain(&journal.state.plan, number)?;
         let (uuid, xml) = identified(&name, &file, &text)?;
-        let directory = journal.place.make_guests(&journal.state.name)?;
+        let directory = journal.records.make_guests(&journal.state.name)?;
         let file = directory.join(format!("{name}.xml"));
         fs::write(&file, xml)
             .or_else(|error| failed(format!("{}: cannot write it: {error}", file.display())))?;
         let connect = self.connect.clone();
         journal.record(Change::Domain { name, uuid: uuid.clone(), connect })?;
-        let place = journal.place;
-        virsh(place, &self.connect, &["define", &file.to_string_lossy()])?;
+        let records = journal.records;
+        virsh(records, &self.connect, &["define", &file.to_string_lossy()])?;
         crash_point();
-        virsh(place, &self.connect, &["start", &uuid])?;
+        virsh(records, &self.connect, &["start", &uuid])?;
         crash_point();
         Ok(())
     }
@@ -86,7 +91,7 @@ impl Start {
 /// The domain's UUID as libvirt writes it, and its text with it.
 fn identified(name: &str, file: &str, text: &str) -> Result<(String, String), Failure> {
     let title = format!("<name>{name}</name>");
-    let Some(place) = text.find(&title) else {
+    let Some(at) = text.find(&title) else {
         return failed(format!("{file}: it has no line {title}. Name the domain as the plan does"));
     };
     if let Some((_, rest)) = text.split_once("<uuid>") {
@@ -99,29 +104,29 @@ fn identified(name: &str, file: &str, text: &str) -> Result<(String, String), Fa
         };
     }
     let uuid = uuid::shown(&uuid::random()?);
-    let (before, after) = text.split_at(place + title.len());
+    let (before, after) = text.split_at(at + title.len());
     Ok((uuid.clone(), format!("{before}\n  <uuid>{uuid}</uuid>{after}")))
 }
 
 /// Ends a domain and removes its definition, if it is there.
-pub fn forget(place: &Place, connect: &str, uuid: &str) -> Result<(), Failure> {
+pub fn remove(records: &RecordDirectory, connect: &str, uuid: &str) -> Result<(), Failure> {
     let is_listed = |words: &[&str]| -> Result<bool, Failure> {
-        Ok(virsh(place, connect, words)?.lines().any(|line| line.trim() == uuid))
+        Ok(virsh(records, connect, words)?.lines().any(|line| line.trim() == uuid))
     };
     if is_listed(&["list", "--uuid"])? {
-        virsh(place, connect, &["destroy", uuid])?;
+        virsh(records, connect, &["destroy", uuid])?;
     }
     if is_listed(&["list", "--all", "--uuid"])? {
         // Without the option, virsh refuses a domain with UEFI's variables.
-        virsh(place, connect, &["undefine", "--keep-nvram", uuid])?;
+        virsh(records, connect, &["undefine", "--keep-nvram", uuid])?;
     }
     Ok(())
 }
 
 /// Runs virsh; what it prints.
-fn virsh(place: &Place, connect: &str, words: &[&str]) -> Result<String, Failure> {
+fn virsh(records: &RecordDirectory, connect: &str, words: &[&str]) -> Result<String, Failure> {
     let mut command = Command::new("virsh");
-    command.args(["--quiet", "--connect", connect]).args(words).stdin(place.as_input());
+    command.args(["--quiet", "--connect", connect]).args(words).stdin(records.as_input());
     let shown = || format!("`virsh --connect {connect} {}`", words.join(" "));
     match command.output() {
         Ok(output) if output.status.success() => {

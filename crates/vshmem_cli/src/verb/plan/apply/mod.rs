@@ -3,15 +3,15 @@
 
 mod journal;
 mod libvirt;
-mod place;
 mod pool;
 mod process;
 mod qemu;
 mod qmp;
-mod quoted;
-mod revert;
+mod record_directory;
+mod shared_setting;
 mod state;
 mod target;
+mod undo_changes;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ use super::options::{self, Options};
 use crate::failure::{Failure, Outcome, failed};
 use crate::{show, uuid};
 
-pub use place::{Place, is_name, not_applied};
-pub use revert::revert;
+pub use record_directory::{RecordDirectory, is_name, not_applied};
+pub use undo_changes::undo_changes;
 
 use journal::{Journal, crash_point, tell};
 use state::Change;
@@ -113,11 +113,11 @@ impl Apply {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let place = Place::open(&self.root)?;
-        place.lock()?;
-        if place.read(&self.name)?.is_some() {
+        let records = RecordDirectory::open(&self.root)?;
+        records.lock()?;
+        if records.read(&self.name)?.is_some() {
             return failed(format!(
-                "plan {0}: it is applied already, or was begun. `vshmem plan undo {0}` takes it back, `vshmem plan check {0}` compares it with what runs",
+                "plan {0}: it is applied already, or was begun. `vshmem plan undo {0}` undoes it, `vshmem plan check {0}` compares it with what runs",
                 self.name
             ));
         }
@@ -125,13 +125,13 @@ impl Apply {
         let (running, settings) = self.look(&plan)?;
         require_fit(&plan, &running)?;
         plan.pools.iter().try_for_each(pool::require_free)?;
-        target.require_free(&place, &plan, &running)?;
-        let mut journal = Journal::begin(&place, &self.name, plan)?;
+        target.require_free(&records, &plan, &running)?;
+        let mut journal = Journal::begin(&records, &self.name, plan)?;
         if let Err(failure) = self.change(&mut journal, &settings, &target) {
-            return self.take_back(&place, journal, &failure);
+            return self.undo_begun(&records, journal, &failure);
         }
         show::line(format!(
-            "plan {0}: applied. `vshmem plan check {0}` compares it with what runs, `vshmem plan undo {0}` takes it back",
+            "plan {0}: applied. `vshmem plan check {0}` compares it with what runs, `vshmem plan undo {0}` undoes it",
             self.name
         ))?;
         Ok(ExitCode::SUCCESS)
@@ -181,7 +181,7 @@ impl Apply {
             // Another process may make a pool of that name meanwhile: it has another UUID.
             let uuid = uuid::shown(&uuid::random()?);
             journal.record(Change::Pool { name: pool.name.clone(), uuid: uuid.clone() })?;
-            pool::make(journal.place, &pool, self.pool_group.as_deref(), &uuid)?;
+            pool::make(journal.records, &pool, self.pool_group.as_deref(), &uuid)?;
             crash_point();
             tell(format!("pool {}: made", pool.name));
         }
@@ -192,8 +192,13 @@ impl Apply {
     }
 
     /// A step failed: what was done is undone.
-    fn take_back(&self, place: &Place, journal: Journal<'_>, failure: &Failure) -> Outcome {
-        let undone = revert(place, &self.root, journal.state, |_| ());
+    fn undo_begun(
+        &self,
+        records: &RecordDirectory,
+        journal: Journal<'_>,
+        failure: &Failure,
+    ) -> Outcome {
+        let undone = undo_changes(records, &self.root, journal.state, |_| ());
         match undone {
             Ok(()) => failed(format!("{failure}. What was done for the plan has been undone")),
             Err(further) => failed(format!("{failure}. Undoing what was done: {further}")),
@@ -232,7 +237,7 @@ fn set(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), 
         found: found.clone(),
         value: value.clone(),
     })?;
-    let now = revert::write(root, file, value);
+    let now = undo_changes::write(root, file, value);
     crash_point();
     match now {
         Ok(now) if now == *value => {
@@ -280,6 +285,12 @@ fn require_distinct<'a>(
         }
     }
     Ok(())
+}
+
+/// Refuses a plan for another machine than this one.
+pub fn require_this_machine(plan: &Plan) -> Result<(), Failure> {
+    let running = Running::read(Path::new("/"), plan).or_else(failed)?;
+    require_fit(plan, &running)
 }
 
 /// Refuses a plan for another machine.

@@ -5,7 +5,7 @@ use std::process::Command;
 use vshmem_plan::{Pool, form};
 use vshmem_session::FindError;
 
-use super::place::Place;
+use super::record_directory::RecordDirectory;
 use crate::failure::{Failure, failed};
 use crate::program::own_binary;
 use crate::uuid;
@@ -33,14 +33,19 @@ pub fn require_free(pool: &Pool) -> Result<(), Failure> {
 }
 
 /// Makes it, with that UUID.
-pub fn make(place: &Place, pool: &Pool, group: Option<&str>, uuid: &str) -> Result<(), Failure> {
+pub fn make(
+    records: &RecordDirectory,
+    pool: &Pool,
+    group: Option<&str>,
+    uuid: &str,
+) -> Result<(), Failure> {
     let mut words = words(pool, group);
     words.extend(["--uuid", uuid].map(str::to_owned));
-    run(place, &words)
+    run(records, &words)
 }
 
 /// Removes the pool of that name if it has that UUID; a line that says what was done.
-pub fn remove(place: &Place, name: &str, uuid: &str) -> Result<String, Failure> {
+pub fn remove(records: &RecordDirectory, name: &str, uuid: &str) -> Result<String, Failure> {
     let found = match vshmem_session::find(name) {
         Err(FindError::Unknown { .. }) => return Ok(format!("pool {name}: not there")),
         found => found.and_then(|link| vshmem_session::identify(link.as_ref())),
@@ -50,17 +55,17 @@ pub fn remove(place: &Place, name: &str, uuid: &str) -> Result<String, Failure> 
             Ok(format!("pool {name}: left, as the plan made another one of that name"))
         }
         Ok(_) => {
-            run(place, &["pool", "rm", name].map(str::to_owned))?;
+            run(records, &["pool", "rm", name].map(str::to_owned))?;
             Ok(format!("pool {name}: removed"))
         }
         Err(error) => failed(format!(
-            "pool {name}: it cannot be told whether the plan made it: {error}. `vshmem pool rm {name}` removes it"
+            "pool {name}: it cannot be read, so it may be another pool than the plan's, and it was left: {error}. `vshmem pool rm {name}` removes it"
         )),
     }
 }
 
-fn run(place: &Place, words: &[String]) -> Result<(), Failure> {
-    let output = Command::new(own_binary()?).args(words).stdin(place.as_input()).output();
+fn run(records: &RecordDirectory, words: &[String]) -> Result<(), Failure> {
+    let output = Command::new(own_binary()?).args(words).stdin(records.as_input()).output();
     match output {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {

@@ -24,6 +24,8 @@ const AGAIN: Duration = Duration::from_millis(20);
 const PER_GIB: Duration = Duration::from_secs(2);
 /// How long it may take beside.
 const STARTING: Duration = Duration::from_secs(60);
+/// How long it may take to end after it has left a connection.
+const LEAVING: Duration = Duration::from_secs(2);
 /// What becomes QEMU: it waits for a line first, so that its pid is noted before there is a guest.
 /// If none comes because this process was killed, it ends.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
@@ -52,7 +54,7 @@ impl Start {
     /// Starts a guest.
     pub fn carry_out(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
         let guest = journal.state.plan.guests[number].clone();
-        let directory = journal.place.make_guests(&journal.state.name)?;
+        let directory = journal.records.make_guests(&journal.state.name)?;
         let words = self.words(&journal.state.plan, number, &directory);
         let log = directory.join(format!("{}.log", guest.name));
         let mut child = spawn(&guest.name, &words, &log)?;
@@ -72,10 +74,14 @@ impl Start {
         crash_point();
         let socket = directory.join(format!("{}.qmp", guest.name));
         let stream = connect(&mut child, &guest, &socket, &log)?;
-        let unlike = |found| Failure::Failed(format!("{}: QEMU's monitor: {found}", guest.name));
-        let mut qmp = Qmp::new(stream).map_err(unlike)?;
+        let mut unlike = |found| match has_ended(&mut child) {
+            // It listens before it has looked at all of its words.
+            true => Failure::Failed(ended(&guest, &log)),
+            false => Failure::Failed(format!("{}: QEMU's monitor: {found}", guest.name)),
+        };
+        let mut qmp = Qmp::new(stream).map_err(&mut unlike)?;
         crash_point();
-        pin_vcpus(&guest, &qmp.vcpu_threads().map_err(unlike)?)?;
+        pin_vcpus(&guest, &qmp.vcpu_threads().map_err(&mut unlike)?)?;
         crash_point();
         qmp.ask("cont").map_err(unlike)?;
         crash_point();
@@ -121,6 +127,18 @@ fn connect(
         guest.name,
         limit.as_secs()
     ))
+}
+
+/// Whether QEMU has ended, or does so right after it has left a connection.
+fn has_ended(child: &mut Child) -> bool {
+    let end = Instant::now() + LEAVING;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(AGAIN);
+    }
+    true
 }
 
 fn patience(bytes: u64) -> Duration {

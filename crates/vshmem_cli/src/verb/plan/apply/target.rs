@@ -6,10 +6,10 @@ use vshmem_plan::Plan;
 use vshmem_plan::running::Running;
 
 use super::journal::{Journal, tell};
-use super::place::Place;
-use super::quoted::quoted;
+use super::record_directory::RecordDirectory;
 use super::{libvirt, qemu};
 use crate::failure::{Failure, failed};
+use crate::quoted::quoted;
 
 /// Who runs the guests.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Target {
     /// Refuses names that are taken.
     pub fn require_free(
         &self,
-        place: &Place,
+        records: &RecordDirectory,
         plan: &Plan,
         running: &Running,
     ) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ impl Target {
                 ));
             }
             if let Self::Libvirt(start) = self {
-                start.require_free(place, plan, number)?;
+                start.require_free(records, plan, number)?;
             }
         }
         Ok(())

@@ -1,0 +1,96 @@
+//! What launchers of parallel programs are told by environment: where a component is that they
+//! load, which pool it takes, and how they reach the other guests of a lab.
+
+use std::path::{Path, PathBuf};
+
+use crate::choice::{self, Choice};
+use crate::failure::{Failure, failed};
+use crate::show;
+
+/// How another guest of a lab is reached from inside one: the command, and the words before the
+/// guest's name.
+pub const LAB_SHELL: (&str, &str) = ("vshmem", "lab exec --shell");
+
+/// A variable and its value.
+pub type Word = (&'static str, String);
+
+/// A file that a launcher's programs load, beside this command or where it is installed.
+pub struct Component {
+    /// Name of its file.
+    pub file: &'static str,
+    /// The folder below `build` in a source tree, and below `lib/vshmem` of an installation.
+    pub folder: &'static str,
+    /// How it comes there.
+    pub remedy: &'static str,
+}
+
+impl Component {
+    /// The directory that it is in: `directory`, or where a build or an installation leaves it.
+    pub fn find(&self, directory: Option<&Path>) -> Result<PathBuf, Failure> {
+        let places = match directory {
+            Some(directory) => vec![directory.to_owned()],
+            None => self.usual_places(),
+        };
+        let found = places.iter().find(|place| place.join(self.file).is_file());
+        match found.and_then(|place| place.canonicalize().ok()) {
+            Some(place) => Ok(place),
+            None => {
+                let shown: Vec<String> = places.iter().map(|at| at.display().to_string()).collect();
+                failed(format!(
+                    "{} is at none of {}. {}. --components names another place",
+                    self.file,
+                    shown.join(", "),
+                    self.remedy
+                ))
+            }
+        }
+    }
+
+    fn usual_places(&self) -> Vec<PathBuf> {
+        let command = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+        let Some(beside) = command.as_deref().and_then(Path::parent) else { return Vec::new() };
+        let folder = self.folder;
+        [".".to_owned(), format!("../../build/{folder}"), format!("../lib/vshmem/{folder}")]
+            .map(|at| beside.join(at))
+            .to_vec()
+    }
+}
+
+/// The pool that the programs shall take: its name, and the kind of its link. `verb` is who asks.
+pub fn pool(option: Option<&str>, verb: &str) -> Result<(String, &'static str), Failure> {
+    let pool = match choice::choose(option)? {
+        Choice::Named(name) => name,
+        // Other guests have it under the same name, at places of their own.
+        Choice::Given { name, .. } => name,
+        Choice::Private => {
+            return failed(format!(
+                "no pool is named, and this machine was not given one. Name one, as in `vshmem {verb} --pool job7` (`vshmem pool ls` shows them), or set VSHMEM_POOL"
+            ));
+        }
+    };
+    // Better said now than by every process of the job.
+    let link = vshmem_session::find(&pool)?;
+    Ok((pool, link.kind()))
+}
+
+/// How Open MPI's mpirun reaches the other guests of a lab; nothing elsewhere.
+pub fn mpirun_in_lab() -> Vec<Word> {
+    if !vshmem_lab::in_guest() {
+        return Vec::new();
+    }
+    let (command, words) = LAB_SHELL;
+    let mut lines = vec![("OMPI_MCA_plm_rsh_agent", format!("{command} {words}"))];
+    if rustix::process::geteuid().is_root() {
+        lines.push(("OMPI_ALLOW_RUN_AS_ROOT", "1".to_owned()));
+        lines.push(("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1".to_owned()));
+    }
+    lines
+}
+
+/// Prints the words as a shell takes them.
+pub fn print(words: &[Word]) -> Result<(), Failure> {
+    for (name, value) in words {
+        show::line(format!("export {name}='{}'", value.replace('\'', "'\\''")))?;
+    }
+    Ok(())
+}

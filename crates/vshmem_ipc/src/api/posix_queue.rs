@@ -1,0 +1,129 @@
+//! The public face of a client: POSIX message queues.
+
+use rustix::io::Errno;
+
+use crate::api::client::Client;
+use crate::api::errno::answer;
+use crate::msg::posix::attributes::{self, PosixQueueStat};
+use crate::msg::posix::open::{self, QueueOpen};
+use crate::msg::posix::{descriptors, notify, transfer, unlink};
+use crate::msg::queue::Wait;
+use crate::msg::waiters::Deliver;
+use crate::registry::permission::Caller;
+
+impl Client {
+    /// mq_open(3), by the name behind its slash: the queue's id. Counts one descriptor.
+    ///
+    /// # Errors
+    /// As the man page says; ENFILE when the pool cannot count another descriptor.
+    pub fn mq_open(&self, name: &[u8], how: &QueueOpen, caller: &dyn Caller) -> Result<i32, Errno> {
+        answer(self.pool(), open::open(&self.context, name, how, caller))
+    }
+
+    /// mq_unlink(3), by the name behind its slash.
+    ///
+    /// # Errors
+    /// EACCES, ENOENT; EPERM where mq_unlink(3) gives EACCES to others than the owner.
+    pub fn mq_unlink(&self, name: &[u8], caller: &dyn Caller) -> Result<(), Errno> {
+        answer(self.pool(), unlink::unlink(&self.context, name, caller))
+    }
+
+    /// One descriptor more of a queue: by dup(2), or from another process.
+    ///
+    /// # Errors
+    /// EBADF when the queue has gone, ENFILE when the pool cannot count it.
+    pub fn mq_keep(&self, id: i32) -> Result<(), Errno> {
+        answer(self.pool(), descriptors::keep(&self.context, id))
+    }
+
+    /// mq_close(3): one descriptor less. The process's registration for a notice ends.
+    ///
+    /// # Errors
+    /// EBADF when the queue has gone.
+    pub fn mq_close(&self, id: i32) -> Result<(), Errno> {
+        answer(self.pool(), descriptors::close(&self.context, id))
+    }
+
+    /// mq_timedsend(3).
+    ///
+    /// # Errors
+    /// As the man page says.
+    #[inline]
+    pub fn mq_send(&self, id: i32, message: &[u8], priority: u32, wait: Wait) -> Result<(), Errno> {
+        answer(self.pool(), transfer::send(&self.context, id, message, priority, wait))
+    }
+
+    /// mq_timedreceive(3). `deliver` is given the priority and the message, once at most; its
+    /// answer is the call's.
+    ///
+    /// # Errors
+    /// As the man page says.
+    #[inline]
+    pub fn mq_receive(
+        &self,
+        id: i32,
+        room: usize,
+        wait: Wait,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<usize, Errno> {
+        answer(self.pool(), transfer::receive(&self.context, id, room, wait, deliver))
+    }
+
+    /// mq_getattr(3), and what fstat(2) says of a descriptor.
+    ///
+    /// # Errors
+    /// EBADF when the queue has gone.
+    pub fn mq_stat(&self, id: i32) -> Result<PosixQueueStat, Errno> {
+        answer(self.pool(), attributes::stat(&self.context, id))
+    }
+
+    /// Whether `caller` could open the queue so: for a descriptor that another process has passed.
+    ///
+    /// # Errors
+    /// EACCES if not; EBADF when the queue has gone.
+    pub fn mq_check_access(
+        &self,
+        id: i32,
+        read: bool,
+        write: bool,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), attributes::check_access(&self.context, id, (read, write), caller))
+    }
+
+    /// fchmod(2) and fchown(2) of a descriptor.
+    ///
+    /// # Errors
+    /// EPERM, EBADF.
+    pub fn mq_set_owner(
+        &self,
+        id: i32,
+        owner: (Option<u32>, Option<u32>),
+        mode: Option<u32>,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), attributes::set_owner(&self.context, id, owner, mode, caller))
+    }
+
+    /// mq_notify(3), for the calling thread: calls `registered` once it is to be told, and waits
+    /// until a message comes to the empty queue. The pid of the sender, 0 if that is of another
+    /// domain; `None` when the registration was taken back.
+    ///
+    /// # Errors
+    /// EBUSY when somebody is registered; EBADF when the queue has gone.
+    pub fn mq_await_first_message(
+        &self,
+        id: i32,
+        registered: &mut dyn FnMut(),
+    ) -> Result<Option<u32>, Errno> {
+        answer(self.pool(), notify::await_first_message(&self.context, id, registered))
+    }
+
+    /// mq_notify(3) with nothing: takes this process's registration back, if there is one.
+    ///
+    /// # Errors
+    /// EBADF when the queue has gone.
+    pub fn mq_unregister(&self, id: i32) -> Result<(), Errno> {
+        answer(self.pool(), notify::unregister(&self.context, id))
+    }
+}

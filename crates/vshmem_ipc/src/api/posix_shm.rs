@@ -1,0 +1,158 @@
+//! The public face of a client: POSIX shared memory objects. A name is given without its slash.
+
+use rustix::io::Errno;
+
+use crate::api::client::Client;
+use crate::api::errno::answer;
+use crate::memory::backing::Backing;
+use crate::registry::permission::Caller;
+use crate::shm::posix::object::{PosixOpen, PosixShmStat};
+use crate::shm::posix::open::Beginning;
+use crate::shm::posix::{descriptors, open, size, status, unlink};
+use crate::shm::segment::Attachment;
+
+impl Client {
+    /// shm_open(3): the id of the object, of which this process has one more descriptor.
+    ///
+    /// # Errors
+    /// As the man page says; ENOSPC when the pool has no room for a name, ENFILE when it has no
+    /// attach record left.
+    pub fn posix_shm_open(
+        &self,
+        name: &[u8],
+        how: PosixOpen,
+        caller: &dyn Caller,
+        backing: &dyn Backing,
+    ) -> Result<i32, Errno> {
+        let empty = Beginning { bytes: 0, fill: &|_| Ok(()) };
+        self.posix_shm_open_filled(name, how, empty, caller, backing)
+    }
+
+    /// As [`Client::posix_shm_open`]. An object that it makes has its size and content before others
+    /// can find it, so they never see it without.
+    ///
+    /// # Errors
+    /// As [`Client::posix_shm_open`] and [`Client::posix_shm_set_size`], and what `fill` answers.
+    pub fn posix_shm_open_filled(
+        &self,
+        name: &[u8],
+        how: PosixOpen,
+        beginning: Beginning<'_>,
+        caller: &dyn Caller,
+        backing: &dyn Backing,
+    ) -> Result<i32, Errno> {
+        answer(self.pool(), open::open(&self.context, name, how, beginning, caller, backing))
+    }
+
+    /// shm_unlink(3).
+    ///
+    /// # Errors
+    /// As the man page says.
+    pub fn posix_shm_unlink(&self, name: &[u8], caller: &dyn Caller) -> Result<(), Errno> {
+        answer(self.pool(), unlink::unlink(&self.context, name, caller))
+    }
+
+    /// ftruncate(2). Memory stands behind the whole object when it returns. Beyond the memory that
+    /// it has ([`PosixShmStat::room`]), an object grows only while no client has it attached.
+    ///
+    /// # Errors
+    /// ENOSPC when the pool has no room, or the object cannot grow because it is attached; EFBIG
+    /// above SHMMAX; EINVAL when there is no such object.
+    pub fn posix_shm_set_size(
+        &self,
+        id: i32,
+        bytes: u64,
+        backing: &dyn Backing,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), size::set_size(&self.context, id, bytes, backing))
+    }
+
+    /// fstat(2).
+    ///
+    /// # Errors
+    /// EINVAL when there is no such object.
+    pub fn posix_shm_stat(&self, id: i32) -> Result<PosixShmStat, Errno> {
+        answer(self.pool(), status::stat(&self.context, id))
+    }
+
+    /// Whether `caller` could open the object so: for a descriptor that another process has passed.
+    ///
+    /// # Errors
+    /// EACCES if not; EINVAL when there is no such object.
+    pub fn posix_shm_check_access(
+        &self,
+        id: i32,
+        read: bool,
+        write: bool,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), status::check_access(&self.context, id, (read, write), caller))
+    }
+
+    /// The object's name.
+    ///
+    /// # Errors
+    /// ENOENT when it has none any more; EINVAL when there is no such object.
+    pub fn posix_shm_name(&self, id: i32) -> Result<Vec<u8>, Errno> {
+        answer(self.pool(), status::name_of(&self.context, id)).map(|name| name.to_vec())
+    }
+
+    /// fchmod(2).
+    ///
+    /// # Errors
+    /// EPERM for another than the owner; EINVAL when there is no such object.
+    pub fn posix_shm_set_mode(&self, id: i32, mode: u32, caller: &dyn Caller) -> Result<(), Errno> {
+        answer(self.pool(), status::set_mode(&self.context, id, mode, caller))
+    }
+
+    /// fchown(2); what is `None` stays.
+    ///
+    /// # Errors
+    /// EPERM when the caller may not; EINVAL when there is no such object.
+    pub fn posix_shm_set_owner(
+        &self,
+        id: i32,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), status::set_owner(&self.context, id, uid, gid, caller))
+    }
+
+    /// The shared part of mmap(2) of a descriptor: counts an attach, and says where the object's
+    /// memory lies. No mode is looked at: that was when it was opened. [`Client::attach_again`]
+    /// counts further ones, [`Client::shmdt`] gives one up.
+    ///
+    /// # Errors
+    /// ENXIO as long as the object has no memory; ENOMEM; EINVAL when there is no such object.
+    pub fn posix_shm_attach(&self, id: i32) -> Result<Attachment, Errno> {
+        answer(self.pool(), descriptors::attach_object(&self.context, id))
+    }
+
+    /// One more descriptor of this process: it has come by dup(2), from another process, or through
+    /// an exec.
+    ///
+    /// # Errors
+    /// EINVAL when the object has gone, ENFILE when the pool has no attach record left.
+    pub fn posix_shm_keep(&self, id: i32) -> Result<(), Errno> {
+        answer(self.pool(), descriptors::keep(&self.context, id))
+    }
+
+    /// One descriptor of this process less: the object goes with the last one of all processes if it
+    /// has been unlinked and nobody has it attached.
+    ///
+    /// # Errors
+    /// EINVAL when this process has none.
+    pub fn posix_shm_close(&self, id: i32) -> Result<(), Errno> {
+        answer(self.pool(), descriptors::close(&self.context, id))
+    }
+
+    /// For a program that has just been exec'ed: the descriptors that it has found, as id and count.
+    /// Those that the program before it had and that are not among them are closed.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn posix_shm_keep_only(&self, found: &[(i32, u32)]) -> Result<(), Errno> {
+        answer(self.pool(), descriptors::keep_only(&self.context, found))
+    }
+}

@@ -1,0 +1,48 @@
+//! The wait queue of an address.
+
+use rustix::io::Errno;
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{FutexBucket, Layout, futex_bucket};
+
+use crate::wait::wait_queue::WaitQueue;
+
+/// The wait queue of all addresses with one hash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bucket {
+    pub index: u32,
+    pub at: u64,
+}
+
+impl Bucket {
+    /// The one of the word at `offset` in the pool.
+    ///
+    /// # Errors
+    /// EINVAL when no word of a program lies there.
+    pub fn of(layout: &Layout, offset: u64) -> Result<Self, Errno> {
+        let data = layout.data.offset..layout.data.end();
+        if !data.contains(&offset) || !offset.is_multiple_of(4) {
+            return Err(Errno::INVAL);
+        }
+        let index = futex_bucket(offset, layout.futexes.count);
+        Self::nth(layout, index).map_err(|_| Errno::INVAL)
+    }
+
+    pub fn nth(layout: &Layout, index: u32) -> Result<Self, Fault> {
+        let none = Fault::corrupt(layout.futexes.offset, "no such wait queue by address");
+        Ok(Self { index, at: layout.futexes.at(index).ok_or(none)? })
+    }
+
+    pub fn wait_queue(self) -> WaitQueue {
+        WaitQueue {
+            head: field!(self.at, FutexBucket, head),
+            tail: field!(self.at, FutexBucket, tail),
+            lock: field!(self.at, FutexBucket, lock),
+            length: Some(self.length()),
+        }
+    }
+
+    /// The cell that counts the waiters.
+    pub fn length(self) -> u64 {
+        field!(self.at, FutexBucket, count)
+    }
+}

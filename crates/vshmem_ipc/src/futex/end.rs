@@ -1,0 +1,56 @@
+//! What the end of a client's program means to those who sleep by address: all are woken and look
+//! again.
+//!
+//! The client may have held the lock that they wait for, or have been about to wake them, or have
+//! been woken itself and have gone no further. Which of these, nobody has to find out.
+
+use vshmem_mem::{Ordering, fence};
+use vshmem_sync::{Fault, LockContext, field, load_value};
+use vshmem_wire::Registry;
+
+use crate::context::Context;
+use crate::futex::{Bucket, wake};
+
+/// Wakes every thread that sleeps by address.
+pub(crate) fn wake_every_sleeper(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    // Barrier ENDED of `vshmem_sync::process_shared`: the client's state was changed before this
+    // looks for sleepers. Pairs with the fence in `wait`, behind which a sleeper looks at it.
+    fence(Ordering::SeqCst);
+    if load_value(map, field!(layout.registry, Registry, futexes_used))? == 0 {
+        return Ok(());
+    }
+    for index in 0..layout.futexes.count as u32 {
+        let bucket = Bucket::nth(layout, index)?;
+        let is_empty = load_value(map, bucket.length())? == 0
+            && load_value(map, bucket.wait_queue().head)? == 0;
+        if is_empty {
+            continue;
+        }
+        match wake_bucket(context, lock_context, bucket) {
+            // One that a peer has damaged must not keep the dead client's slot, nor the others
+            // asleep.
+            Ok(()) | Err(Fault::Corrupt { .. }) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+fn wake_bucket(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    bucket: Bucket,
+) -> Result<(), Fault> {
+    // Who comes while this goes on knows of the end already.
+    for _ in 0..=context.pool().layout().threads.count {
+        let (_, more) = wake::wake_some(context, lock_context, bucket, None, u32::MAX)?;
+        if !more {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Whether the owner of a lock lives.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, LockOwner, field};
+use vshmem_wire::{ClientSlot, ClientState};
+
+use crate::context::Context;
+use crate::pool::clients::client_at;
+
+/// Whether the client of a lock's owner has ended, or was evicted with its domain. One whose slot
+/// cannot be (a peer has written it) has ended.
+pub(crate) fn has_ended(context: &Context, owner: LockOwner) -> bool {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let lives = || -> Result<bool, Fault> {
+        let slot = client_at(layout, owner.slot())?;
+        // Barrier ENDED of `vshmem_sync::process_shared`: pairs with the change of the state when
+        // the client is reaped, before those who sleep are woken.
+        let state = map.load(field!(slot, ClientSlot, state), Ordering::SeqCst)? as u32;
+        let taken = map.load(field!(slot, ClientSlot, taken), Ordering::SeqCst)?;
+        let is_there = state == ClientState::Active as u32 || state == ClientState::Reserved as u32;
+        Ok(is_there && owner.is_of(taken))
+    };
+    !lives().unwrap_or(false)
+}

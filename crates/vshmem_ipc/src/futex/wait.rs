@@ -1,0 +1,123 @@
+//! Sleeping by address.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::Timespec;
+use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled};
+use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, field, load_value, with_lock};
+use vshmem_wire::{Registry, ThreadSlot, WaitKind};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::futex::Bucket;
+use crate::pool::threads::thread_at;
+use crate::wait::sleep::{self, Woken};
+use crate::wait::{wait_queue, waker_cpus};
+
+/// How long a thread sleeps for which the pool has no thread slot.
+const NO_SLOT: Duration = Duration::from_millis(1);
+
+/// Looks while `waits`, for about as long as a sleep costs. True once it does not wait any more.
+pub(crate) fn spin(context: &Context, waits: &mut dyn FnMut() -> bool) -> bool {
+    context.spin.until(waker_cpus::waker_cpu(context), || !waits())
+}
+
+/// Sleeps at the word at `offset` while `waits`, which is asked once more when this thread is in
+/// the wait queue.
+pub(crate) fn wait(
+    context: &Context,
+    offset: u64,
+    waits: &mut dyn FnMut() -> bool,
+    deadline: Option<Deadline>,
+    signals_seen: u32,
+) -> Result<WaitEnd, Failure> {
+    let bucket = Bucket::of(context.pool().layout(), offset)?;
+    if !waits() {
+        return Ok(WaitEnd::Changed);
+    }
+    let span = deadline.map(Deadline::remaining);
+    if span.is_some_and(|span| span.is_zero()) {
+        return Ok(WaitEnd::TimedOut);
+    }
+    let slot_guard = match context.slot_guard() {
+        Err(Failure::Errno(Errno::NOMEM)) => {
+            sleep_shortly(span.map_or(NO_SLOT, |span| span.min(NO_SLOT)));
+            let is_interrupted = signals_handled() != signals_seen;
+            return Ok(if is_interrupted { WaitEnd::Interrupted } else { WaitEnd::Changed });
+        }
+        slot_guard => slot_guard?,
+    };
+    let end = span.map(|span| Instant::now().after(span));
+    let woken = sleep_in(context, &slot_guard, (bucket, offset), waits, end, signals_seen)?;
+    Ok(match woken {
+        None | Some(Woken::Retry) => WaitEnd::Changed,
+        Some(Woken::Done(others)) => WaitEnd::Woken { more: others != 0 },
+        Some(Woken::Interrupted) => WaitEnd::Interrupted,
+        // The clock may have been set back meanwhile.
+        Some(Woken::TimedOut) if deadline.is_some_and(goes_on) => WaitEnd::Changed,
+        Some(Woken::TimedOut) => WaitEnd::TimedOut,
+    })
+}
+
+/// Past libc, whose nanosleep is a cancellation point.
+fn sleep_shortly(span: Duration) {
+    let nanos = i64::from(span.subsec_nanos());
+    let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: nanos });
+}
+
+fn goes_on(deadline: Deadline) -> bool {
+    deadline.clock == Clock::Realtime && !deadline.remaining().is_zero()
+}
+
+/// `None`: the word has changed before this thread slept.
+fn sleep_in(
+    context: &Context,
+    slot_guard: &SlotGuard<'_>,
+    (bucket, offset): (Bucket, u64),
+    waits: &mut dyn FnMut() -> bool,
+    end: Option<Instant>,
+    signals_seen: u32,
+) -> Result<Option<Woken>, Fault> {
+    note_use(context)?;
+    enter(context, slot_guard, bucket, offset)?;
+    // Barrier ADDRESS of `vshmem_sync::process_shared`: the look at the word comes after this
+    // thread can be found. Pairs with the fence in `wake`.
+    fence(Ordering::SeqCst);
+    if !waits() {
+        return sleep::leave_wait_queue(context, slot_guard, bucket.wait_queue());
+    }
+    let nothing = || Ok(());
+    let wait_queue = bucket.wait_queue();
+    sleep::sleep_in_wait_queue(context, slot_guard, wait_queue, true, end, signals_seen, nothing)
+        .map(Some)
+}
+
+/// From now on the end of a client wakes those who sleep by address.
+fn note_use(context: &Context) -> Result<(), Fault> {
+    let map = context.pool().map();
+    let at = field!(context.pool().layout().registry, Registry, futexes_used);
+    if load_value(map, at)? == 0 {
+        claim_cell(map, at, 0, 1)?;
+    }
+    Ok(())
+}
+
+fn enter(
+    context: &Context,
+    slot_guard: &SlotGuard<'_>,
+    bucket: Bucket,
+    offset: u64,
+) -> Result<(), Fault> {
+    let (layout, slot) = (context.pool().layout(), slot_guard.slot);
+    let at = thread_at(layout, slot)?;
+    let wait_queue = bucket.wait_queue();
+    let process_ref = context.process_ref().pack();
+    with_lock(context.lock_context_of(slot_guard), wait_queue.lock, "futex-wait", |txn| {
+        // A plain word: no thread reads it before the slot is in a wait queue.
+        let map = txn.lock_context().map;
+        map.store(field!(at, ThreadSlot, argument), offset, Ordering::Relaxed)?;
+        txn.update(field!(at, ThreadSlot, process_ref), process_ref)?;
+        wait_queue::enqueue(txn, layout, wait_queue, slot, WaitKind::Address, bucket.index)
+    })
+}

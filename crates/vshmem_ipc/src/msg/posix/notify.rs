@@ -1,0 +1,113 @@
+//! mq_notify(3): a thread of the registered process waits in a wait queue of its own, which has
+//! room for one. The sender whose message is the first takes it out: that ends the registration.
+
+use rustix::io::Errno;
+use vshmem_mem::signals_handled;
+use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
+
+use crate::context::Context;
+use crate::error::{Failure, flatten};
+use crate::msg::posix::lookup;
+use crate::msg::queue::{Queue, at};
+use crate::msg::ring;
+use crate::msg::serve::{self, WaitsUntil};
+use crate::pool::threads::thread_at;
+use crate::wait::doorbell;
+use crate::wait::sleep::Woken;
+use crate::wait::wait_queue::{self, WakeList, result_of};
+
+/// Stages that the registered thread is told of the first message.
+pub(crate) fn fire(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    wakes: &mut WakeList,
+) -> Result<(), Fault> {
+    end(txn, layout, queue, 0, wakes)
+}
+
+fn end(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    result: u32,
+    wakes: &mut WakeList,
+) -> Result<(), Fault> {
+    let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else { return Ok(()) };
+    wait_queue::dequeue(txn, layout, queue.notified(), slot, WaitState::Done, result)?;
+    wakes.add(slot);
+    Ok(())
+}
+
+/// Registers the calling thread, says so to `registered`, and waits until a message comes to the
+/// empty queue: the pid of its sender, 0 if that is none of this domain's. `None`: the registration
+/// was taken back.
+pub(crate) fn await_first_message(
+    context: &Context,
+    id: i32,
+    registered: &mut dyn FnMut(),
+) -> Result<Option<u32>, Failure> {
+    let queue = lookup::find(context, id)?;
+    let layout = context.pool().layout();
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let until = WaitsUntil { deadline: None, signals_seen: signals_handled() };
+    flatten(ring::change_list(context, &lock_context, &queue, "mq-notify", |txn| {
+        if !queue.alive(txn)? {
+            return Ok(Err(Errno::BADF));
+        }
+        if txn.get(at!(queue, notify_head))? != 0 {
+            return Ok(Err(Errno::BUSY));
+        }
+        let at = thread_at(layout, slot_guard.slot)?;
+        txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
+        let wait_queue = queue.notified();
+        let kind = WaitKind::Notify;
+        wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, kind, queue.index)?;
+        Ok(Ok(()))
+    }))?;
+    registered();
+    let wait_queue = queue.notified();
+    match serve::sleep_at_queue(
+        context,
+        &queue,
+        wait_queue,
+        true,
+        until,
+        &lock_context,
+        &slot_guard,
+    )? {
+        Woken::Done(0) => {
+            let sender = load_value(context.pool().map(), at!(queue, sender))?;
+            Ok(Some(context.pid_here(sender)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Takes the registration of this process back, if it has one.
+pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
+    let queue = lookup::find(context, id)?;
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    if load_value(map, at!(queue, notify_head))? == 0 {
+        return Ok(());
+    }
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let mut wakes = WakeList::default();
+    let step = ring::change_list(context, &lock_context, &queue, "mq-unregister", |txn| {
+        wakes.clear();
+        let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else {
+            return Ok(Ok(()));
+        };
+        let owner = txn.get_word(field!(thread_at(layout, slot)?, ThreadSlot, owner))?;
+        if owner == context.me().word() {
+            end(txn, layout, &queue, result_of(Errno::CANCELED), &mut wakes)?;
+        }
+        Ok(Ok(()))
+    });
+    flatten(step)?;
+    doorbell::wake_all(context, &wakes);
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! mq_open(3): finds a queue by its name, or makes one. Either way the caller has one descriptor
+//! more of it in the same step: so a queue that nobody can open any more has gone.
+
+use rustix::io::Errno;
+use vshmem_sync::{Fault, LockContext, Txn, field};
+use vshmem_wire::{ObjectHeader, ObjectState};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, flatten};
+use crate::memory::{change, chunks};
+use crate::msg::create::{self, NewQueue};
+use crate::msg::posix::attributes::QueueSize;
+use crate::msg::posix::descriptors;
+use crate::msg::queue::Queue;
+use crate::pool::id::{Kind, Place};
+use crate::registry::name::{self, Name, NewName};
+use crate::registry::permission::{Caller, Permission, access_bits};
+use crate::registry::table;
+
+/// How mq_open(3) opens: the flags, the mode and the attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueOpen {
+    /// For receiving.
+    pub read: bool,
+    /// For sending.
+    pub write: bool,
+    /// O_CREAT.
+    pub create: bool,
+    /// O_EXCL, which means something with O_CREAT alone.
+    pub exclusive: bool,
+    /// Mode of a new queue; the umask has been applied.
+    pub mode: u32,
+    /// Size of a new queue, or why it cannot be made so.
+    pub size: Result<QueueSize, Errno>,
+}
+
+/// What is allowed in a queue of so many bytes: its limit is the number of messages.
+const NO_LIMIT: u32 = u32::MAX;
+
+/// mq_open(3), without the slash in front of the name. Counts one descriptor.
+pub(crate) fn open(
+    context: &Context,
+    name: &[u8],
+    how: &QueueOpen,
+    caller: &dyn Caller,
+) -> Result<i32, Failure> {
+    let name = Name::of(name)?;
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    if let Some(place) = open_existing(context, &lock_context, name, how, caller)? {
+        return Ok(place.id());
+    }
+    if !how.create {
+        return Err(Errno::NOENT.into());
+    }
+    how.size?;
+    let new = name::lay(context, &lock_context, name)?;
+    let opened = make_or_open(context, &lock_context, new, how, caller);
+    if !matches!(opened, Ok((_, true))) {
+        let _ = chunks::release(context, &lock_context, new.chunk);
+    }
+    Ok(opened?.0.id())
+}
+
+fn open_existing(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    name: Name<'_>,
+    how: &QueueOpen,
+    caller: &dyn Caller,
+) -> Result<Option<Place>, Failure> {
+    let lock = context.pool().registry_lock();
+    flatten(change::run(context, lock_context, lock, "mq-open", |txn| {
+        let Some(place) = name::find(txn, context.pool().layout(), Kind::Queue, name)? else {
+            return Ok(Ok(None));
+        };
+        Ok(count_in(context, txn, place, how, caller)?.map(|()| Some(place)))
+    }))
+}
+
+/// Makes the queue, if no other thread has been faster: it is new (true), or it is opened as it is.
+fn make_or_open(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    new: NewName<'_>,
+    how: &QueueOpen,
+    caller: &dyn Caller,
+) -> Result<(Place, bool), Failure> {
+    let layout = context.pool().layout();
+    let lock = context.pool().registry_lock();
+    flatten(change::run(context, lock_context, lock, "mq-make", |txn| {
+        if let Some(place) = name::find(txn, layout, Kind::Queue, new.name)? {
+            return Ok(count_in(context, txn, place, how, caller)?.map(|()| (place, false)));
+        }
+        let Some(place) = table::take_slot(txn, layout, Kind::Queue)? else {
+            return Ok(Err(Errno::NOSPC));
+        };
+        describe(context, txn, place, how, caller)?;
+        name::enter(context, txn, Kind::Queue, place.index, new)?;
+        if !descriptors::count(txn, layout, context.me(), place.index, 1)? {
+            txn.clear();
+            return Ok(Err(Errno::NFILE));
+        }
+        Ok(Ok((place, true)))
+    }))
+}
+
+/// Stages one descriptor more of a queue that was there.
+fn count_in(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    place: Place,
+    how: &QueueOpen,
+    caller: &dyn Caller,
+) -> Verdict<()> {
+    if how.create && how.exclusive {
+        return Ok(Err(Errno::EXIST));
+    }
+    let layout = context.pool().layout();
+    let slot = table::slot_at(layout, Kind::Queue, place.index)?;
+    let wanted = access_bits((how.read, how.write));
+    let permission = Permission::read(txn.lock_context().map, slot)?;
+    if let Err(errno) = permission.allow_file(caller, wanted) {
+        return Ok(Err(errno));
+    }
+    let counted = descriptors::count(txn, layout, context.me(), place.index, 1)?;
+    Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
+}
+
+/// Stages everything of a new queue but its name.
+fn describe(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    place: Place,
+    how: &QueueOpen,
+    caller: &dyn Caller,
+) -> Result<(), Fault> {
+    let size = how.size.unwrap_or(QueueSize::DEFAULT);
+    let slot = table::slot_at(context.pool().layout(), Kind::Queue, place.index)?;
+    let queue = Queue { index: place.index, sequence: place.sequence, slot };
+    let permission = Permission::of_new(0, how.mode as i32, caller);
+    let QueueSize { most_messages, most_bytes } = size;
+    let new = NewQueue { limit: NO_LIMIT, most_messages, most_bytes };
+    create::describe(txn, &queue, &permission, new)?;
+    txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))
+}

@@ -1,0 +1,71 @@
+//! mq_send(3) and mq_receive(3).
+
+use rustix::io::Errno;
+use vshmem_sync::load_value;
+use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, QUEUE_PRIORITIES, RING_PAYLOAD_BYTES};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::msg::posix::lookup::{find, gone};
+use crate::msg::queue::{Receive, Wait, at};
+use crate::msg::waiters::Deliver;
+use crate::msg::{receive, send};
+use crate::registry::permission::Superuser;
+
+/// The type that messages of a priority have.
+fn type_of(priority: u32) -> i64 {
+    i64::from(priority) + 1
+}
+
+/// The priority of messages of a type; one that a peer has made up becomes one that there is.
+fn priority_of(mtype: i64) -> u32 {
+    mtype.saturating_sub(1).clamp(0, i64::from(QUEUE_PRIORITIES) - 1) as u32
+}
+
+/// mq_timedsend(3). Whether the descriptor is open for it is the caller's to know.
+pub(crate) fn send(
+    context: &Context,
+    id: i32,
+    message: &[u8],
+    priority: u32,
+    wait: Wait,
+) -> Result<(), Failure> {
+    if priority >= QUEUE_PRIORITIES {
+        return Err(Errno::INVAL.into());
+    }
+    let queue = find(context, id)?;
+    let most = load_value(context.pool().map(), at!(queue, most_bytes))?;
+    if message.len() > most.min(MOST_QUEUE_MESSAGE_BYTES) as usize {
+        return Err(Errno::MSGSIZE.into());
+    }
+    let may_use_ring = priority == 0 && message.len() as u64 <= RING_PAYLOAD_BYTES;
+    let mtype = type_of(priority);
+    // The access was checked when the queue was opened.
+    send::send_to(context, &queue, mtype, message, wait, may_use_ring, &Superuser).map_err(gone)
+}
+
+/// mq_timedreceive(3). `deliver` is given the priority and the message.
+pub(crate) fn receive(
+    context: &Context,
+    id: i32,
+    room: usize,
+    wait: Wait,
+    deliver: &mut Deliver<'_>,
+) -> Result<usize, Failure> {
+    let queue = find(context, id)?;
+    if room < load_value(context.pool().map(), at!(queue, most_bytes))? as usize {
+        return Err(Errno::MSGSIZE.into());
+    }
+    let no_wait = wait == Wait::Never;
+    let wanted = Receive { mtype: 0, room, no_wait, cut: true, except: false, copy: false };
+    let deadline = wait.deadline();
+    let mut deliver = |mtype: i64, size: usize, copy: &dyn Fn(&mut [u8])| {
+        deliver(i64::from(priority_of(mtype)), size, copy)
+    };
+    receive::receive_from(context, &queue, wanted, deadline, &Superuser, &mut deliver).map_err(
+        |failure| match failure {
+            Failure::Errno(Errno::NOMSG) => Errno::AGAIN.into(),
+            other => gone(other),
+        },
+    )
+}

@@ -1,0 +1,90 @@
+//! Reaping a client that may have sent a message through a ring (see `ring.rs` for who owns what).
+//!
+//! A chunk that a dead client owns may be that of a message in the ring, and one who only seems to
+//! be dead may be about to put it there. The chunk says in which ring. So the reaping first makes
+//! the chunk its own: a sender looks at the owner cell after it has written the name of the ring
+//! and before the message is sent. Then it empties that ring under its lock: what was in it is in
+//! the list now, and the thread that has looked at it before is refused by the slot. Then the chunk
+//! is either in the list or free.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, LockContext, MessageRing, Txn, claim_word, with_lock};
+use vshmem_wire::Layout;
+
+use crate::msg::queue::{Queue, at};
+use crate::msg::ring::{index_in, leave_ring, place_in};
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::open::Pool;
+use crate::registry::table::{self, MOST_TRIES};
+
+/// Releases or keeps a chunk, which may hold a message, that `dead`, a dead client's id in owner
+/// cells, owns: it is in the list of its queue afterwards, or free. `mine` is the reaping's own
+/// name.
+pub(crate) fn reap_chunk(
+    pool: &Pool,
+    lock_context: &LockContext<'_>,
+    chunk: Chunk,
+    dead: u64,
+    mine: u64,
+) -> Result<(), Fault> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let owner_at = chunk.owner(layout)?;
+    if !claim_word(map, owner_at, dead, mine)? {
+        return Ok(());
+    }
+    // Pairs with `RingChunk::take_ring_chunk`.
+    let index = index_in(map.load(place_in(layout, chunk)?, Ordering::SeqCst)?);
+    let slot = index.and_then(|index| Some((index, layout.msg.at(index)?)));
+    if let Some((index, slot)) = slot {
+        let queue = Queue { index, sequence: table::slot_state(map, slot)?.sequence, slot };
+        for _ in 0..MOST_TRIES {
+            match reap_in_queue(layout, lock_context, &queue, chunk, mine) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // A ring or a list that is invalid has no right to the chunk.
+                Err(_) => break,
+            }
+        }
+    }
+    claim_word(map, owner_at, mine, 0)?;
+    Ok(())
+}
+
+/// Does so under the lock of its queue. False when the ring has been opened meanwhile.
+fn reap_in_queue(
+    layout: &Layout,
+    lock_context: &LockContext<'_>,
+    queue: &Queue,
+    chunk: Chunk,
+    mine: u64,
+) -> Result<bool, Fault> {
+    MessageRing::close(lock_context.map, queue.ring())?;
+    with_lock(*lock_context, queue.lock(), "msg-reap", |txn| {
+        if !leave_ring(txn, layout, queue)? {
+            return Ok(false);
+        }
+        let owner_at = chunk.owner(layout)?;
+        if txn.get_word(owner_at)? == mine {
+            let owner = if is_listed(txn, layout, queue, chunk)? { IN_OBJECT } else { 0 };
+            txn.set_word(owner_at, owner)?;
+        }
+        Ok(true)
+    })
+}
+
+fn is_listed(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    chunk: Chunk,
+) -> Result<bool, Fault> {
+    let mut next = txn.get(at!(queue, head))?;
+    for _ in 0..=layout.unit_meta.count {
+        match next.checked_sub(1) {
+            None => return Ok(false),
+            Some(unit) if unit == chunk.0 => return Ok(true),
+            Some(unit) => next = txn.get(Chunk(unit).next(layout)?)?,
+        }
+    }
+    Err(Fault::corrupt(queue.slot, "a queue without an end"))
+}

@@ -1,0 +1,121 @@
+//! Descriptors of an object: how many a process has, and mappings made by way of them.
+
+use rustix::io::Errno;
+use vshmem_mem::seconds_now;
+use vshmem_sync::{Fault, field, with_lock};
+use vshmem_wire::{AttachCount, AttachSlot, ClientSlot, PAGE_BYTES};
+
+use crate::context::Context;
+use crate::error::{Failure, flatten};
+use crate::memory::change;
+use crate::pool::clients::slot_of;
+use crate::pool::id::{Kind, Place};
+use crate::registry::attach_records::{count_at, nth_of_segment};
+use crate::registry::table;
+use crate::shm::posix::object;
+use crate::shm::record::{attach, detach, extent_of};
+use crate::shm::segment::{Attachment, at};
+
+/// One more descriptor of this process: it has got one by dup(2), from another process, or from
+/// before an exec.
+pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
+    let object = object::find(context, id)?;
+    let layout = context.pool().layout();
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let lock = context.pool().registry_lock();
+    flatten(change::run(context, &lock_context, lock, "shm-keep", |txn| {
+        if !object.is_alive(txn)? {
+            return Ok(Err(Errno::INVAL));
+        }
+        let one = AttachCount::descriptors(1);
+        let counted = attach(txn, layout, context.me(), object.place.index, one)?;
+        Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
+    }))
+}
+
+/// One descriptor of this process less. EINVAL when it has none.
+pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
+    let object = object::find(context, id)?;
+    let layout = context.pool().layout();
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let lock = context.pool().registry_lock();
+    flatten(change::run(context, &lock_context, lock, "shm-close", |txn| {
+        if !object.is_alive(txn)? {
+            return Ok(Err(Errno::INVAL));
+        }
+        let one = AttachCount::descriptors(1);
+        let had = detach(txn, layout, context.me(), object.place.index, one)?;
+        Ok(if had { Ok(()) } else { Err(Errno::INVAL) })
+    }))
+}
+
+/// Counts an attach of an object, and says where its memory lies. Modes are not looked at: the
+/// descriptor says what may be done. ENXIO as long as it has no memory.
+pub(crate) fn attach_object(context: &Context, id: i32) -> Result<Attachment, Failure> {
+    let object = object::find(context, id)?;
+    let layout = context.pool().layout();
+    let slot = object.slot;
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let lock = context.pool().registry_lock();
+    flatten(change::run(context, &lock_context, lock, "shm-map", |txn| {
+        if !object.is_alive(txn)? {
+            return Ok(Err(Errno::INVAL));
+        }
+        let Some(extent) = extent_of(txn, layout, slot)? else { return Ok(Err(Errno::NXIO)) };
+        let one = AttachCount::mappings(1);
+        if !attach(txn, layout, context.me(), object.place.index, one)? {
+            return Ok(Err(Errno::NOMEM));
+        }
+        txn.update(at!(slot, attach_time), seconds_now())?;
+        txn.update(at!(slot, last), context.process_ref().pack())?;
+        Ok(Ok(Attachment {
+            id,
+            offset: layout.data.offset + u64::from(extent.first) * PAGE_BYTES,
+            bytes: u64::from(extent.pages) * PAGE_BYTES,
+        }))
+    }))
+}
+
+/// What a program that has just been exec'ed has found: those descriptors of `held` (id and how
+/// many) stay, all others of this process are closed.
+pub(crate) fn keep_only(context: &Context, held: &[(i32, u32)]) -> Result<(), Failure> {
+    let layout = context.pool().layout();
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let head_at = field!(slot_of(layout, context.me())?, ClientSlot, attaches);
+    let wanted_of = |place: Place| {
+        let found = held.iter().find(|(id, _)| *id == place.id());
+        found.map_or(0, |(_, count)| *count)
+    };
+    let mut kept = 0;
+    for _ in 0..=layout.attaches.count {
+        let lock = context.pool().registry_lock();
+        let more = with_lock(lock_context, lock, "shm-keep-only", |txn| {
+            let Some(at) = nth_of_segment(txn, layout, head_at, kept)? else { return Ok(None) };
+            let segment = txn.get(field!(at, AttachSlot, segment))?;
+            let Some(index) = segment.checked_sub(1) else {
+                return Err(Fault::corrupt(at, "an attach record of nothing"));
+            };
+            let slot = table::slot_at(layout, Kind::Segment, index)?;
+            let sequence = table::slot_state(context.pool().map(), slot)?.sequence;
+            let has = count_at(txn, field!(at, AttachSlot, count))?;
+            let wanted = wanted_of(Place { index, sequence });
+            if wanted >= has.opened {
+                let more = AttachCount::descriptors(wanted - has.opened);
+                attach(txn, layout, context.me(), index, more)?;
+                return Ok(Some(true));
+            }
+            let fewer = AttachCount::descriptors(has.opened - wanted);
+            detach(txn, layout, context.me(), index, fewer)?;
+            Ok(Some(!has.minus(fewer).is_none()))
+        })?;
+        match more {
+            None => return Ok(()),
+            Some(stays) => kept += u32::from(stays),
+        }
+    }
+    Err(Fault::corrupt(head_at, "an attach list without an end").into())
+}

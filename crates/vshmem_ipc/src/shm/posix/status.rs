@@ -1,0 +1,109 @@
+//! fstat(2), fchmod(2) and fchown(2) of an object, and its name.
+
+use rustix::io::Errno;
+use vshmem_sync::{field, load_value, load_word};
+use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, PAGE_BYTES, PERM_BITS};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, flatten};
+use crate::memory::change;
+use crate::registry::name::{self, NameBytes};
+use crate::registry::permission::{Caller, Permission, access_bits};
+use crate::registry::table;
+use crate::shm::posix::object::{self, PosixShmStat};
+use crate::shm::segment::{self, at};
+
+/// fstat(2).
+pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixShmStat, Failure> {
+    let object = object::find(context, id)?;
+    let (map, slot) = (context.pool().map(), object.slot);
+    let get = |at: u64| load_value(map, at);
+    let size = segment::bytes(context, object.place, slot)?;
+    let read = || -> Verdict<PosixShmStat> {
+        let permission = Permission::read(map, slot)?;
+        let used = AttachCount::unpack(load_word(map, at!(slot, attached))?);
+        let name = ObjectName::unpack(load_word(map, at!(slot, name))?);
+        Ok(Ok(PosixShmStat {
+            id,
+            size,
+            room: u64::from(get(at!(slot, pages))?) * PAGE_BYTES,
+            mode: permission.mode & PERM_BITS,
+            uid: permission.uid,
+            gid: permission.gid,
+            named: matches!(name, ObjectName::Chunk { .. }),
+            attached: used.attached,
+            opened: used.opened,
+            attach_time: get(at!(slot, attach_time))?,
+            changed: get(field!(slot, ObjectHeader, changed))?,
+        }))
+    };
+    flatten(read())
+}
+
+/// Whether `caller` could open an object so.
+pub(crate) fn check_access(
+    context: &Context,
+    id: i32,
+    access: (bool, bool),
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let object = object::find(context, id)?;
+    let permission = Permission::read(context.pool().map(), object.slot)?;
+    Ok(permission.allow_file(caller, access_bits(access))?)
+}
+
+/// The name of an object, without its slash. ENOENT when it has none any more.
+pub(crate) fn name_of(context: &Context, id: i32) -> Result<NameBytes, Failure> {
+    let object = object::find(context, id)?;
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let read =
+        load_word(map, at!(object.slot, name)).and_then(|word| name::read(map, layout, word));
+    let found = flatten(read.map(Ok))?;
+    // The chunk was its own only if it has the name still.
+    object::find(context, id)?;
+    Ok(found.ok_or(Errno::NOENT)?)
+}
+
+/// fchmod(2).
+pub(crate) fn set_mode(
+    context: &Context,
+    id: i32,
+    mode: u32,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    set(context, id, "shm-chmod", |now| now.with_mode(mode, caller))
+}
+
+/// fchown(2); what is `None` stays.
+pub(crate) fn set_owner(
+    context: &Context,
+    id: i32,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    set(context, id, "shm-chown", |now| now.with_owner(uid, gid, caller))
+}
+
+fn set(
+    context: &Context,
+    id: i32,
+    change_name: &'static str,
+    wanted: impl Fn(&Permission) -> Result<Permission, Errno>,
+) -> Result<(), Failure> {
+    let object = object::find(context, id)?;
+    let (pool, slot) = (context.pool(), object.slot);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    flatten(change::run(context, &lock_context, pool.registry_lock(), change_name, |txn| {
+        if !object.is_alive(txn)? {
+            return Ok(Err(Errno::INVAL));
+        }
+        let now = Permission::read(pool.map(), slot)?;
+        let wanted = match wanted(&now) {
+            Ok(wanted) => wanted,
+            Err(errno) => return Ok(Err(errno)),
+        };
+        table::set_owner(txn, slot, wanted.uid, wanted.gid, wanted.mode).map(Ok)
+    }))
+}

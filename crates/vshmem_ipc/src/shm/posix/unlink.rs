@@ -1,0 +1,49 @@
+//! shm_unlink(3).
+
+use rustix::io::Errno;
+use vshmem_mem::seconds_now;
+use vshmem_sync::field;
+use vshmem_wire::{ObjectHeader, ObjectState};
+
+use crate::context::Context;
+use crate::error::{Failure, flatten};
+use crate::memory::change;
+use crate::pool::id::Kind;
+use crate::registry::attach_records::count_at;
+use crate::registry::name::{self, Name};
+use crate::registry::permission::{Caller, Permission};
+use crate::registry::table::{self, SlotState};
+use crate::shm::record::destroy;
+use crate::shm::segment::at;
+
+/// Takes a name away, and the object with it unless a client has it open or attached. EACCES for
+/// who is not its owner, as shm_unlink(3) says.
+pub(crate) fn unlink(
+    context: &Context,
+    bytes_of_name: &[u8],
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let name = Name::of(bytes_of_name)?;
+    let pool = context.pool();
+    let layout = pool.layout();
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    flatten(change::run(context, &lock_context, pool.registry_lock(), "shm-unlink", |txn| {
+        let Some(place) = name::find(txn, layout, Kind::Segment, name)? else {
+            return Ok(Err(Errno::NOENT));
+        };
+        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        if Permission::read(pool.map(), slot)?.allow_owner(caller).is_err() {
+            return Ok(Err(Errno::ACCESS));
+        }
+        name::leave(txn, layout, Kind::Segment, place.index)?;
+        if count_at(txn, at!(slot, attached))?.is_none() {
+            destroy(txn, layout, place.index)?;
+        } else {
+            let doomed = SlotState { state: ObjectState::Doomed as u32, sequence: place.sequence };
+            txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+            txn.update(field!(slot, ObjectHeader, changed), seconds_now())?;
+        }
+        Ok(Ok(()))
+    }))
+}

@@ -1,0 +1,259 @@
+//! pthread_mutex_*(3): those of the pool by their mark, all others libc's.
+
+use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
+use vshmem_ipc::{Errno, MutexKind, MutexType, SharedMutex};
+use vshmem_mem::{Clock, Deadline};
+use vshmem_session::Posix;
+
+use crate::locks::sleeper::Sleeper;
+use crate::locks::{deadline, held, mutex_at, new_object_at, number, owner};
+use crate::next::{jump_to_next, next};
+
+unsafe extern "C" {
+    fn pthread_mutexattr_getpshared(
+        attributes: *const pthread_mutexattr_t,
+        to: *mut c_int,
+    ) -> c_int;
+    fn pthread_mutexattr_gettype(attributes: *const pthread_mutexattr_t, to: *mut c_int) -> c_int;
+    fn pthread_mutexattr_getrobust(attributes: *const pthread_mutexattr_t, to: *mut c_int)
+    -> c_int;
+    fn pthread_mutexattr_getprotocol(
+        attributes: *const pthread_mutexattr_t,
+        to: *mut c_int,
+    ) -> c_int;
+}
+
+jump_to_next!(next_mutex_lock, new(c"pthread_mutex_lock"):
+    fn(mutex: *mut pthread_mutex_t) -> c_int, libc::ENOSYS);
+jump_to_next!(next_mutex_trylock, new(c"pthread_mutex_trylock"):
+    fn(mutex: *mut pthread_mutex_t) -> c_int, libc::ENOSYS);
+jump_to_next!(next_mutex_unlock, new(c"pthread_mutex_unlock"):
+    fn(mutex: *mut pthread_mutex_t) -> c_int, libc::ENOSYS);
+
+/// What reads one of a mutex's attributes.
+type Attribute = unsafe extern "C" fn(*const pthread_mutexattr_t, *mut c_int) -> c_int;
+
+/// An attribute; 0 for all of a mutex without.
+///
+/// # Safety
+/// `attributes` is null or initialised.
+unsafe fn attribute(attributes: *const pthread_mutexattr_t, read: Attribute) -> c_int {
+    let mut value = 0;
+    if !attributes.is_null() {
+        // SAFETY: by contract; the value is written to a live place.
+        unsafe { read(attributes, &raw mut value) };
+    }
+    value
+}
+
+/// pthread_mutex_init(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_init(
+    mutex: *mut pthread_mutex_t,
+    attributes: *const pthread_mutexattr_t,
+) -> c_int {
+    // SAFETY: by the caller's contract.
+    let new = unsafe {
+        let shared = attribute(attributes, pthread_mutexattr_getpshared);
+        new_object_at::<_, SharedMutex>(mutex, shared == libc::PTHREAD_PROCESS_SHARED, Posix::Lock)
+    };
+    match new {
+        // SAFETY: as above.
+        Some(new) => number(unsafe { init(new, attributes) }),
+        None => next!(c"pthread_mutex_init":
+            fn(*mut pthread_mutex_t, *const pthread_mutexattr_t) -> c_int,
+            (mutex, attributes), libc::ENOSYS),
+    }
+}
+
+/// # Safety
+/// `attributes` is null or initialised.
+unsafe fn init(shared: &SharedMutex, attributes: *const pthread_mutexattr_t) -> Result<(), Errno> {
+    // SAFETY: by contract.
+    let read = |what| unsafe { attribute(attributes, what) };
+    // Priorities of threads mean nothing in another kernel.
+    if read(pthread_mutexattr_getprotocol) != libc::PTHREAD_PRIO_NONE {
+        return Err(Errno::NOTSUP);
+    }
+    let mutex_type = match read(pthread_mutexattr_gettype) {
+        libc::PTHREAD_MUTEX_RECURSIVE => MutexType::Recursive,
+        libc::PTHREAD_MUTEX_ERRORCHECK => MutexType::ErrorCheck,
+        libc::PTHREAD_MUTEX_NORMAL => MutexType::Normal,
+        _ => MutexType::Adaptive,
+    };
+    let robust = read(pthread_mutexattr_getrobust) == libc::PTHREAD_MUTEX_ROBUST;
+    shared.init(MutexKind { mutex_type, robust });
+    Ok(())
+}
+
+/// pthread_mutex_destroy(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { mutex_at(mutex) } {
+        Some(shared) => number(shared.destroy()),
+        None => {
+            next!(c"pthread_mutex_destroy": fn(*mut pthread_mutex_t) -> c_int, (mutex), libc::ENOSYS)
+        }
+    }
+}
+
+/// pthread_mutex_lock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { mutex_at(mutex) } {
+        Some(shared) => lock(shared),
+        None => next_mutex_lock(mutex),
+    }
+}
+
+/// Out of line, as those below: a mutex of libc's needs nothing of it.
+#[inline(never)]
+extern "C" fn lock(shared: &SharedMutex) -> c_int {
+    let me = match owner::me() {
+        Ok(me) => me,
+        Err(error) => return error.raw_os_error(),
+    };
+    let result = shared.lock(me, &Sleeper::uninterrupted(), None);
+    if shared.is_robust() {
+        held::note_lock(shared, result);
+    }
+    number(result)
+}
+
+/// pthread_mutex_trylock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { mutex_at(mutex) } {
+        Some(shared) => try_lock_now(shared),
+        None => next_mutex_trylock(mutex),
+    }
+}
+
+#[inline(never)]
+extern "C" fn try_lock_now(shared: &SharedMutex) -> c_int {
+    number(try_lock(shared))
+}
+
+fn try_lock(shared: &SharedMutex) -> Result<(), Errno> {
+    let result = shared.try_lock(owner::me()?, &Sleeper::uninterrupted());
+    if shared.is_robust() {
+        held::note_lock(shared, result);
+    }
+    result
+}
+
+/// pthread_mutex_timedlock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_timedlock(
+    mutex: *mut pthread_mutex_t,
+    until: *const timespec,
+) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { mutex_at(mutex) } {
+        Some(shared) => {
+            // SAFETY: as above.
+            let until = || unsafe { deadline::of(Clock::Realtime, until) };
+            number(lock_until(shared, until))
+        }
+        None => next!(c"pthread_mutex_timedlock":
+            fn(*mut pthread_mutex_t, *const timespec) -> c_int, (mutex, until), libc::ENOSYS),
+    }
+}
+
+/// pthread_mutex_clocklock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_clocklock(
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    until: *const timespec,
+) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { mutex_at(mutex) } {
+        Some(shared) => number(deadline::clock(clock).and_then(|clock| {
+            // SAFETY: as above.
+            lock_until(shared, || unsafe { deadline::of(clock, until) })
+        })),
+        None => next!(c"pthread_mutex_clocklock":
+            fn(*mut pthread_mutex_t, clockid_t, *const timespec) -> c_int,
+            (mutex, clock, until), libc::ENOSYS),
+    }
+}
+
+/// The time is looked at if it comes to waiting, as libc does.
+fn lock_until(
+    shared: &SharedMutex,
+    until: impl FnOnce() -> Result<Deadline, Errno>,
+) -> Result<(), Errno> {
+    match try_lock(shared) {
+        Err(Errno::BUSY | Errno::DEADLK) => {}
+        result => return result,
+    }
+    let result = shared.lock(owner::me()?, &Sleeper::uninterrupted(), Some(until()?));
+    if shared.is_robust() {
+        held::note_lock(shared, result);
+    }
+    result
+}
+
+/// pthread_mutex_unlock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { mutex_at(mutex) } {
+        Some(shared) => unlock(shared),
+        None => next_mutex_unlock(mutex),
+    }
+}
+
+#[inline(never)]
+extern "C" fn unlock(shared: &SharedMutex) -> c_int {
+    let me = match owner::me() {
+        Ok(me) => me,
+        Err(error) => return error.raw_os_error(),
+    };
+    // Before it is another thread's, who may destroy it.
+    let is_robust = shared.is_robust();
+    let result = shared.unlock(me, &Sleeper::uninterrupted());
+    if is_robust && result.is_ok() {
+        held::note_unlock(shared);
+    }
+    number(result)
+}
+
+/// pthread_mutex_consistent(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { mutex_at(mutex) } {
+        Some(shared) => number(owner::me().and_then(|me| shared.make_consistent(me))),
+        None => next!(c"pthread_mutex_consistent":
+            fn(*mut pthread_mutex_t) -> c_int, (mutex), libc::ENOSYS),
+    }
+}

@@ -1,0 +1,242 @@
+//! pthread_rwlock_*(3): those of the pool by their mark, all others libc's.
+
+use libc::{c_int, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use vshmem_ipc::{Errno, SharedRwLock};
+use vshmem_mem::{Clock, Deadline};
+use vshmem_session::Posix;
+
+use crate::locks::sleeper::Sleeper;
+use crate::locks::{deadline, new_object_at, number, owner, rwlock_at};
+use crate::next::{jump_to_next, next};
+
+unsafe extern "C" {
+    fn pthread_rwlockattr_getpshared(
+        attributes: *const pthread_rwlockattr_t,
+        to: *mut c_int,
+    ) -> c_int;
+    fn pthread_rwlockattr_getkind_np(
+        attributes: *const pthread_rwlockattr_t,
+        to: *mut c_int,
+    ) -> c_int;
+}
+
+jump_to_next!(next_rwlock_rdlock, new(c"pthread_rwlock_rdlock"):
+    fn(lock: *mut pthread_rwlock_t) -> c_int, libc::ENOSYS);
+jump_to_next!(next_rwlock_wrlock, new(c"pthread_rwlock_wrlock"):
+    fn(lock: *mut pthread_rwlock_t) -> c_int, libc::ENOSYS);
+jump_to_next!(next_rwlock_unlock, new(c"pthread_rwlock_unlock"):
+    fn(lock: *mut pthread_rwlock_t) -> c_int, libc::ENOSYS);
+
+/// PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP. The others prefer readers.
+const PREFER_WRITERS: c_int = 2;
+
+/// pthread_rwlock_init(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_init(
+    lock: *mut pthread_rwlock_t,
+    attributes: *const pthread_rwlockattr_t,
+) -> c_int {
+    let (mut shared, mut kind) = (libc::PTHREAD_PROCESS_PRIVATE, 0);
+    if !attributes.is_null() {
+        // SAFETY: attributes that are not null are initialised; the values are written to live
+        // places.
+        unsafe {
+            pthread_rwlockattr_getpshared(attributes, &raw mut shared);
+            pthread_rwlockattr_getkind_np(attributes, &raw mut kind);
+        }
+    }
+    let is_shared = shared == libc::PTHREAD_PROCESS_SHARED;
+    // SAFETY: by the caller's contract.
+    match unsafe { new_object_at::<_, SharedRwLock>(lock, is_shared, Posix::Lock) } {
+        Some(shared) => {
+            shared.init(kind == PREFER_WRITERS);
+            0
+        }
+        None => next!(c"pthread_rwlock_init":
+            fn(*mut pthread_rwlock_t, *const pthread_rwlockattr_t) -> c_int,
+            (lock, attributes), libc::ENOSYS),
+    }
+}
+
+/// pthread_rwlock_destroy(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { rwlock_at(lock) } {
+        Some(shared) => {
+            shared.destroy();
+            0
+        }
+        None => next!(c"pthread_rwlock_destroy":
+            fn(*mut pthread_rwlock_t) -> c_int, (lock), libc::ENOSYS),
+    }
+}
+
+/// Out of line, as those below: a lock of libc's needs nothing of it.
+#[inline(never)]
+extern "C" fn read_now(shared: &SharedRwLock) -> c_int {
+    number(read(shared, None))
+}
+
+#[inline(never)]
+extern "C" fn try_read_now(shared: &SharedRwLock) -> c_int {
+    number(shared.try_read(&Sleeper::uninterrupted()))
+}
+
+#[inline(never)]
+extern "C" fn write_now(shared: &SharedRwLock) -> c_int {
+    number(write(shared, None))
+}
+
+#[inline(never)]
+extern "C" fn unlock_now(shared: &SharedRwLock) -> c_int {
+    number(shared.unlock(&Sleeper::uninterrupted()))
+}
+
+fn read(shared: &SharedRwLock, until: Option<Deadline>) -> Result<(), Errno> {
+    shared.read(owner::me()?, &Sleeper::uninterrupted(), until)
+}
+
+fn write(shared: &SharedRwLock, until: Option<Deadline>) -> Result<(), Errno> {
+    shared.write(owner::me()?, &Sleeper::uninterrupted(), until)
+}
+
+/// pthread_rwlock_rdlock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { rwlock_at(lock) } {
+        Some(shared) => read_now(shared),
+        None => next_rwlock_rdlock(lock),
+    }
+}
+
+/// pthread_rwlock_wrlock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { rwlock_at(lock) } {
+        Some(shared) => write_now(shared),
+        None => next_rwlock_wrlock(lock),
+    }
+}
+
+/// pthread_rwlock_tryrdlock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { rwlock_at(lock) } {
+        Some(shared) => try_read_now(shared),
+        None => next!(c"pthread_rwlock_tryrdlock":
+            fn(*mut pthread_rwlock_t) -> c_int, (lock), libc::ENOSYS),
+    }
+}
+
+/// pthread_rwlock_trywrlock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { rwlock_at(lock) } {
+        Some(shared) => number(owner::me().and_then(|me| shared.try_write(me))),
+        None => next!(c"pthread_rwlock_trywrlock":
+            fn(*mut pthread_rwlock_t) -> c_int, (lock), libc::ENOSYS),
+    }
+}
+
+macro_rules! timed_locks {
+    ($($name:ident $symbol:literal $lock:ident),*) => {$(
+        #[doc = concat!(stringify!($name), "(3).")]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            lock: *mut pthread_rwlock_t,
+            until: *const timespec,
+        ) -> c_int {
+            // SAFETY: by the caller's contract.
+            match unsafe { rwlock_at(lock) } {
+                Some(shared) => {
+                    // SAFETY: as above.
+                    let until = unsafe { deadline::of(Clock::Realtime, until) };
+                    number(until.and_then(|until| $lock(shared, Some(until))))
+                }
+                None => next!($symbol: fn(*mut pthread_rwlock_t, *const timespec) -> c_int,
+                              (lock, until), libc::ENOSYS),
+            }
+        }
+    )*};
+}
+timed_locks!(
+    pthread_rwlock_timedrdlock c"pthread_rwlock_timedrdlock" read,
+    pthread_rwlock_timedwrlock c"pthread_rwlock_timedwrlock" write
+);
+
+macro_rules! clock_locks {
+    ($($name:ident $symbol:literal $lock:ident),*) => {$(
+        #[doc = concat!(stringify!($name), "(3).")]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            lock: *mut pthread_rwlock_t,
+            clock: clockid_t,
+            until: *const timespec,
+        ) -> c_int {
+            // SAFETY: by the caller's contract.
+            match unsafe { rwlock_at(lock) } {
+                Some(shared) => {
+                    // SAFETY: as above.
+                    let until = unsafe { moment(clock, until) };
+                    number(until.and_then(|until| $lock(shared, Some(until))))
+                }
+                None => next!($symbol:
+                    fn(*mut pthread_rwlock_t, clockid_t, *const timespec) -> c_int,
+                    (lock, clock, until), libc::ENOSYS),
+            }
+        }
+    )*};
+}
+clock_locks!(
+    pthread_rwlock_clockrdlock c"pthread_rwlock_clockrdlock" read,
+    pthread_rwlock_clockwrlock c"pthread_rwlock_clockwrlock" write
+);
+
+/// # Safety
+/// `until` is valid for reading.
+unsafe fn moment(clock: clockid_t, until: *const timespec) -> Result<Deadline, Errno> {
+    // SAFETY: by contract.
+    deadline::clock(clock).and_then(|clock| unsafe { deadline::of(clock, until) })
+}
+
+/// pthread_rwlock_unlock(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { rwlock_at(lock) } {
+        Some(shared) => unlock_now(shared),
+        None => next_rwlock_unlock(lock),
+    }
+}

@@ -1,0 +1,78 @@
+//! sem_open(3), sem_close(3), sem_unlink(3).
+
+use std::ffi::{CStr, c_char};
+
+use libc::{c_int, c_uint, mode_t, sem_t};
+use vshmem_ipc::Errno;
+use vshmem_session::Posix;
+
+use crate::errno;
+use crate::locks::named::{self, How, SemaphoreName};
+use crate::next::next;
+use crate::posix::umask;
+use crate::session::route;
+
+/// sem_open(3). The last two arguments are C's variadic ones, which travel like these.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_open(
+    name: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    value: c_uint,
+) -> *mut sem_t {
+    if !route::posix_in_pool(Posix::Semaphore) {
+        return next!(c"sem_open": fn(*const c_char, c_int, mode_t, c_uint) -> *mut sem_t,
+                     (name, flags, mode, value), libc::SEM_FAILED);
+    }
+    // SAFETY: by the caller's contract.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let create = flags & libc::O_CREAT != 0;
+    let opened = SemaphoreName::of(text).and_then(|name| {
+        let exclusive = create && flags & libc::O_EXCL != 0;
+        let mode = if create { mode & !umask::current() } else { 0 };
+        let how = How { create, exclusive, mode, value };
+        errno::untouched(|| named::open(&name, how))
+    });
+    match opened {
+        Ok(semaphore) => semaphore.as_ptr().cast(),
+        Err(error) => {
+            errno::set(error);
+            libc::SEM_FAILED
+        }
+    }
+}
+
+/// sem_close(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_close(semaphore: *mut sem_t) -> c_int {
+    if route::posix_in_pool(Posix::Semaphore)
+        && errno::untouched(|| named::close(semaphore)).is_some()
+    {
+        return 0;
+    }
+    next!(c"sem_close": fn(*mut sem_t) -> c_int, (semaphore), -1)
+}
+
+/// sem_unlink(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_unlink(name: *const c_char) -> c_int {
+    if !route::posix_in_pool(Posix::Semaphore) {
+        return next!(c"sem_unlink": fn(*const c_char) -> c_int, (name), -1);
+    }
+    // SAFETY: by the caller's contract.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    errno::answer_unit(match SemaphoreName::of(text) {
+        Err(Errno::INVAL) => Err(Errno::NOENT),
+        Ok(name) => named::unlink(&name),
+        Err(error) => Err(error),
+    })
+}

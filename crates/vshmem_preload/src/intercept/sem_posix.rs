@@ -1,0 +1,205 @@
+//! sem_init(3), sem_wait(3), sem_post(3) and their kin: those of the pool by their mark, all others
+//! libc's.
+
+use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
+use vshmem_ipc::{Errno, SharedSemaphore};
+use vshmem_mem::{Clock, Deadline, Interruptions, cancellable, signals_handled};
+use vshmem_session::Posix;
+
+use crate::errno;
+use crate::locks::sleeper::Sleeper;
+use crate::locks::{deadline, new_object_at, semaphore_at};
+use crate::next::{jump_to_next, next};
+use crate::session::{cancel, thread_words};
+
+jump_to_next!(next_sem_post, new(c"sem_post"):
+    fn(semaphore: *mut sem_t) -> c_int, -1);
+jump_to_next!(next_sem_trywait, new(c"sem_trywait"):
+    fn(semaphore: *mut sem_t) -> c_int, -1);
+jump_to_next!(next_sem_wait, new(c"sem_wait"):
+    fn(semaphore: *mut sem_t) -> c_int, -1);
+
+/// sem_init(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int {
+    // SAFETY: by the caller's contract.
+    unsafe {
+        let new = new_object_at::<_, SharedSemaphore>(semaphore, shared != 0, Posix::Semaphore);
+        if let Some(new) = new {
+            return errno::answer_unit(new.init(value));
+        }
+        // libc's leaves the mark of one that was here before as it is.
+        if let Some(before) = semaphore_at(semaphore) {
+            before.destroy();
+        }
+    }
+    next!(c"sem_init": fn(*mut sem_t, c_int, c_uint) -> c_int, (semaphore, shared, value), -1)
+}
+
+/// sem_destroy(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_destroy(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { semaphore_at(semaphore) } {
+        Some(shared) => {
+            shared.destroy();
+            0
+        }
+        None => next!(c"sem_destroy": fn(*mut sem_t) -> c_int, (semaphore), -1),
+    }
+}
+
+/// sem_getvalue(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { semaphore_at(semaphore) } {
+        Some(shared) => {
+            // SAFETY: as above.
+            unsafe { value.write(shared.value() as c_int) };
+            0
+        }
+        None => {
+            next!(c"sem_getvalue": fn(*mut sem_t, *mut c_int) -> c_int, (semaphore, value), -1)
+        }
+    }
+}
+
+/// sem_post(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_post(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { semaphore_at(semaphore) } {
+        Some(shared) => post(shared),
+        None => next_sem_post(semaphore),
+    }
+}
+
+/// sem_trywait(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { semaphore_at(semaphore) } {
+        Some(shared) => try_wait(shared),
+        None => next_sem_trywait(semaphore),
+    }
+}
+
+/// sem_wait(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { semaphore_at(semaphore) } {
+        Some(shared) => wait_now(shared),
+        None => next_sem_wait(semaphore),
+    }
+}
+
+/// sem_timedwait(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { semaphore_at(semaphore) } {
+        // SAFETY: as above.
+        Some(shared) => match unsafe { deadline::of(Clock::Realtime, until) } {
+            Ok(until) => wait(shared, Some(until)),
+            Err(error) => errno::answer_unit(Err(error)),
+        },
+        None => next!(c"sem_timedwait":
+            fn(*mut sem_t, *const timespec) -> c_int, (semaphore, until), -1),
+    }
+}
+
+/// sem_clockwait(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_clockwait(
+    semaphore: *mut sem_t,
+    clock: clockid_t,
+    until: *const timespec,
+) -> c_int {
+    // SAFETY: by the caller's contract.
+    match unsafe { semaphore_at(semaphore) } {
+        Some(shared) => {
+            let clock = deadline::clock(clock);
+            // SAFETY: as above.
+            match clock.and_then(|clock| unsafe { deadline::of(clock, until) }) {
+                Ok(until) => wait(shared, Some(until)),
+                Err(error) => errno::answer_unit(Err(error)),
+            }
+        }
+        None => next!(c"sem_clockwait":
+            fn(*mut sem_t, clockid_t, *const timespec) -> c_int, (semaphore, clock, until), -1),
+    }
+}
+
+/// Out of line, as those below: a semaphore of libc's needs nothing of it.
+#[inline(never)]
+extern "C" fn post(semaphore: &SharedSemaphore) -> c_int {
+    errno::answer_unit(semaphore.post(&Sleeper::uninterrupted()))
+}
+
+#[inline(never)]
+extern "C" fn try_wait(semaphore: &SharedSemaphore) -> c_int {
+    errno::answer_unit(semaphore.try_wait())
+}
+
+/// No `extern "C"`: a cancellation unwinds from here, and such functions end the program then.
+#[inline(never)]
+fn wait_now(semaphore: &SharedSemaphore) -> c_int {
+    wait(semaphore, None)
+}
+
+#[inline]
+fn wait(semaphore: &SharedSemaphore, until: Option<Deadline>) -> c_int {
+    cancel::act();
+    if semaphore.try_wait().is_ok() {
+        return 0;
+    }
+    errno::answer_unit(sleep(semaphore, until))
+}
+
+#[cold]
+#[inline(never)]
+fn sleep(semaphore: &SharedSemaphore, until: Option<Deadline>) -> Result<(), Errno> {
+    loop {
+        let before = Interruptions::now();
+        let interruptions = thread_words::interruptions();
+        let result = cancellable(|| {
+            // In this order: a cancellation either acts here, or ends the sleep.
+            let sleeper = Sleeper::interrupted_after(signals_handled());
+            cancel::act();
+            semaphore.wait(&sleeper, until)
+        });
+        match result {
+            Err(Errno::INTR) if before.are_cancellations() => {}
+            // As the kernel: SA_RESTART has a sleep begin again that has no end.
+            Err(Errno::INTR)
+                if until.is_none() && thread_words::interruptions() == interruptions => {}
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! shm_open(3) and shm_unlink(3).
+
+use libc::{c_char, c_int, mode_t};
+use vshmem_session::Posix;
+
+use crate::errno;
+use crate::next::next;
+use crate::posix::{name, shared_memory};
+use crate::session::cancel::uncancelled;
+use crate::session::route;
+
+/// shm_open(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    if !route::posix_in_pool(Posix::SharedMemory) {
+        return next!(c"shm_open": fn(*const c_char, c_int, mode_t) -> c_int,
+                     (name, flags, mode), -1);
+    }
+    // SAFETY: by this function's own contract.
+    let name = unsafe { name::read(name) };
+    errno::answer_int(name.and_then(|name| uncancelled(|| shared_memory::open(name, flags, mode))))
+}
+
+/// shm_unlink(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shm_unlink(name: *const c_char) -> c_int {
+    if !route::posix_in_pool(Posix::SharedMemory) {
+        return next!(c"shm_unlink": fn(*const c_char) -> c_int, (name), -1);
+    }
+    // SAFETY: by this function's own contract.
+    let name = unsafe { name::read_to_unlink(name) };
+    errno::answer_unit(name.and_then(|name| uncancelled(|| shared_memory::unlink(name))))
+}

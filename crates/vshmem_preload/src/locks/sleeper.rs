@@ -1,0 +1,94 @@
+//! Sleeping and waking by address, in whatever the program has attached.
+
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
+
+use rustix::thread::{Timespec, nanosleep};
+use vshmem_ipc::{Errno, Futex, LockOwner, WaitEnd, Woke};
+use vshmem_mem::{Deadline, signals_handled};
+
+use crate::attached::{attach_table, pieces};
+use crate::session::current;
+
+/// How long a thread waits that wakes others, when the pool has no thread slot for it.
+const NO_SLOT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// Where in the pool an object of the program's lies; `None` when it does not, or not whole.
+pub fn offset_of<T>(object: *const T) -> Option<u64> {
+    let (at, bytes) = (object.addr(), size_of::<T>());
+    let find = || pieces::find(|piece| piece.holds(at, bytes));
+    // Not consistent: this is a handler that has interrupted a change of its own thread. Nearly all
+    // pieces are in their places even so.
+    let piece = attach_table::read_consistent(find).unwrap_or_else(find)?;
+    (piece.rest(at) >= bytes).then(|| piece.offset_of(at))
+}
+
+/// How a call sleeps.
+#[derive(Debug)]
+pub struct Sleeper {
+    /// What `signals_handled` said when the call began, if handlers end its sleeps.
+    signals_seen: Cell<Option<u32>>,
+    /// Whether they end the first sleep alone.
+    once: bool,
+}
+
+impl Sleeper {
+    /// For calls that handlers do not end.
+    pub const fn uninterrupted() -> Self {
+        Self { signals_seen: Cell::new(None), once: true }
+    }
+
+    /// For a call that is ended by what comes after `signals_seen`.
+    pub const fn interrupted_after(signals_seen: u32) -> Self {
+        Self { signals_seen: Cell::new(Some(signals_seen)), once: false }
+    }
+
+    /// For a call whose first sleep is ended by it.
+    pub const fn interrupted_once_after(signals_seen: u32) -> Self {
+        Self { signals_seen: Cell::new(Some(signals_seen)), once: true }
+    }
+
+    fn signals_seen(&self) -> u32 {
+        let seen = if self.once { self.signals_seen.take() } else { self.signals_seen.get() };
+        seen.unwrap_or_else(signals_handled)
+    }
+}
+
+impl Futex for Sleeper {
+    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
+        match current::session() {
+            Ok(session) => session.client().futex_spin(waits),
+            Err(_) => !waits(),
+        }
+    }
+
+    fn wait(
+        &self,
+        word: &AtomicU64,
+        waits: &mut dyn FnMut() -> bool,
+        deadline: Option<Deadline>,
+    ) -> Result<WaitEnd, Errno> {
+        let session = current::watchful_session()?;
+        let offset = offset_of(word).ok_or(Errno::INVAL)?;
+        session.client().futex_wait(offset, waits, deadline, self.signals_seen())
+    }
+
+    fn wake(&self, word: &AtomicU64, most: u32) -> Woke {
+        let (Ok(session), Some(offset)) = (current::session(), offset_of(word)) else {
+            return Woke::default();
+        };
+        loop {
+            match session.client().futex_wake(offset, most) {
+                // A thread that sleeps relies on it.
+                Err(Errno::NOMEM) => {
+                    let _ = nanosleep(&NO_SLOT);
+                }
+                result => return result.unwrap_or_default(),
+            }
+        }
+    }
+
+    fn has_ended(&self, owner: LockOwner) -> bool {
+        current::session().is_ok_and(|session| session.client().has_ended(owner))
+    }
+}

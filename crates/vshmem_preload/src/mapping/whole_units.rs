@@ -1,0 +1,51 @@
+//! Calls on all of a mapping, where the device maps larger units than a page.
+//!
+//! The kernel maps and cuts whole units there, and refuses with EINVAL what begins or ends inside
+//! of one. A program that has mapped 4 KiB and unmaps 4 KiB does not know of the rest of the unit,
+//! which holds nothing that is its own. So a call that has failed is made again for whole units,
+//! where its range begins with a piece and ends with one.
+
+use libc::c_int;
+
+use crate::attached::addresses::PAGE;
+use crate::attached::pieces;
+use crate::{errno, process};
+
+/// What a call on a range has returned, or what it returns for the whole units around the range.
+/// The caller holds the attach table ([`crate::mapping::change::change`]).
+pub fn again(
+    result: c_int,
+    start: usize,
+    bytes: usize,
+    call: impl FnOnce(usize, usize) -> c_int,
+) -> c_int {
+    if result != -1 || errno::get() != libc::EINVAL || !start.is_multiple_of(PAGE) {
+        return result;
+    }
+    match around(start, bytes) {
+        Some((start, bytes)) => call(start, bytes),
+        None => result,
+    }
+}
+
+/// The whole units around a range, if that is more than the range.
+fn around(start: usize, bytes: usize) -> Option<(usize, usize)> {
+    let link = process::joined()?.link();
+    let end = start.checked_add(bytes)?;
+    let (mut from, mut to) = (start, end);
+    pieces::each(|piece| {
+        // Behind the object's memory, addresses are reserved by the page.
+        let shown = piece.rest(piece.start).min(piece.bytes);
+        if shown == 0 || !piece.touches(start, end) {
+            return;
+        }
+        let units = link.footprint(piece.start, shown);
+        if piece.start == start {
+            from = from.min(units.start);
+        }
+        if piece.start + shown == end {
+            to = to.max(units.end);
+        }
+    });
+    ((from, to) != (start, end)).then(|| (from, to - from))
+}

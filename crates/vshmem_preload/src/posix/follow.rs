@@ -1,0 +1,187 @@
+//! close(2), dup(2) and their kin: which number stands for which object afterwards.
+//!
+//! A child of vfork has descriptors of its own, but its parent's memory, the table among it: what
+//! it closes and duplicates before it executes a program is not followed.
+//!
+//! As long as the table and what the pool counts differ, this thread is one of those that attach:
+//! a fork waits for them, so that its child has as many descriptors as are counted for it.
+
+use libc::{c_int, c_uint};
+use vshmem_ipc::Errno;
+
+use crate::attached::attach_table::Attaching;
+use crate::descriptors::open::{self, object_of, surely_object_of};
+use crate::descriptors::{Access, Descriptor};
+use crate::session::cancel::uncancelled;
+use crate::{errno, process};
+
+/// Whether what a call does to the numbers concerns the table.
+fn is_followed() -> bool {
+    !open::is_empty() && process::is_home()
+}
+
+/// Forgets what a number stands for, if it stands for an object.
+fn forget(file: c_int) -> Option<Descriptor> {
+    object_of(file).filter(|_| process::is_home()).and_then(|_| open::forget(file))
+}
+
+/// A number stands for its object again: it was not closed after all.
+fn put_back(file: c_int, descriptor: Descriptor) {
+    // Its place was free a moment ago.
+    let _ = errno::untouched(|| open::register(file, descriptor));
+}
+
+/// close(2), by whatever call.
+#[inline]
+pub fn close(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if object_of(file).is_none() { call() } else { close_known(file, call) }
+}
+
+#[cold]
+fn close_known(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if !process::is_home() {
+        return call();
+    }
+    let _changing = Attaching::begin();
+    // Before it is closed: then another thread may be given the number at once.
+    let known = forget(file);
+    // Linux closes it whatever it answers.
+    let result = uncancelled(call);
+    if let Some(gone) = known {
+        open::give_up(gone.object);
+    }
+    result
+}
+
+/// close_range(2) and closefrom(3), by whatever call: numbers that stand for other files
+/// afterwards, or for none, are forgotten.
+pub fn close_range<T>(first: c_uint, last: c_uint, call: impl FnOnce() -> T) -> T {
+    let result = call();
+    if is_followed() {
+        errno::untouched(|| {
+            let _changing = Attaching::begin();
+            open::each_in(first, last, |file, _| {
+                let _ = surely_object_of(file);
+            });
+        });
+    }
+    result
+}
+
+/// dup(2), or fcntl(2) with F_DUPFD, by whatever call: gives a number that was free.
+pub fn duplicate(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if object_of(file).is_none() || !process::is_home() {
+        return call();
+    }
+    let _changing = Attaching::begin();
+    let Some(known) = surely_object_of(file) else { return call() };
+    if let Err(error) = open::keep(known.object) {
+        errno::set(error);
+        return -1;
+    }
+    entered(known, call())
+}
+
+/// dup2(2) and dup3(2), by whatever call: gives a number that the program has chosen.
+pub fn duplicate_to(file: c_int, number: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if file == number || !is_followed() {
+        return call();
+    }
+    let _changing = Attaching::begin();
+    let source = object_of(file).and_then(|_| surely_object_of(file));
+    if let Some(Err(error)) = source.map(|known| open::keep(known.object)) {
+        errno::set(error);
+        return -1;
+    }
+    let replaced = forget(number);
+    let result = uncancelled(call);
+    match replaced {
+        Some(known) if result == -1 => put_back(number, known),
+        Some(gone) => open::give_up(gone.object),
+        None => {}
+    }
+    source.map_or(result, |known| entered(known, result))
+}
+
+/// Enters what a call has made of a descriptor, which is counted already. A number that the table
+/// has no place for is closed again.
+fn entered(known: Descriptor, result: c_int) -> c_int {
+    if result == -1 {
+        open::give_up(known.object);
+        return result;
+    }
+    match open::register(result, known) {
+        Ok(()) => result,
+        Err(error) => {
+            open::close(result);
+            errno::set(error);
+            -1
+        }
+    }
+}
+
+/// fcntl(2), by whatever call.
+#[inline]
+pub fn control(file: c_int, command: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if object_of(file).is_none() {
+        return call();
+    }
+    match surely_object_of(file) {
+        None => call(),
+        Some(known) => control_known(file, command, known, call),
+    }
+}
+
+#[cold]
+fn control_known(
+    file: c_int,
+    command: c_int,
+    known: Descriptor,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicate(file, call),
+        // The file behind it is opened for everything.
+        libc::F_GETFL => match call() {
+            -1 => -1,
+            flags => flags & !libc::O_ACCMODE | access_mode(known.access),
+        },
+        libc::F_SETFL => {
+            let result = call();
+            open::note_flags(file, known);
+            result
+        }
+        // As of a file in /dev/shm: nobody may seal it. The file behind it is.
+        libc::F_GET_SEALS => libc::F_SEAL_SEAL,
+        libc::F_GETLK
+        | libc::F_SETLK
+        | libc::F_SETLKW
+        | libc::F_OFD_GETLK
+        | libc::F_OFD_SETLK
+        | libc::F_OFD_SETLKW
+        | libc::F_SETLEASE => refuse_lock(),
+        _ => call(),
+    }
+}
+
+/// flock(2) and lockf(3), by whatever call.
+#[inline]
+pub fn lock(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if surely_object_of(file).is_none() { call() } else { refuse_lock() }
+}
+
+/// Each descriptor that was opened has a file of its own behind it, so a lock would keep nobody
+/// away.
+fn refuse_lock() -> c_int {
+    errno::set(Errno::NOLCK);
+    -1
+}
+
+/// O_RDONLY and its like.
+fn access_mode(access: Access) -> c_int {
+    match (access.read, access.write) {
+        (true, true) => libc::O_RDWR,
+        (false, true) => libc::O_WRONLY,
+        _ => libc::O_RDONLY,
+    }
+}

@@ -1,0 +1,70 @@
+//! Whether this process may use a descriptor of an object that it has not opened itself.
+//!
+//! Anybody can make a file with the name of one. So it is as good as the rights of its maker, whom
+//! the kernel has written into the file, or those of this process: one of the two could open the
+//! object so.
+
+use vshmem_ipc::Caller;
+use vshmem_session::Session;
+
+use super::caller::Me;
+use crate::descriptors::marker::{Found, Maker};
+use crate::descriptors::{Descriptor, Object};
+
+/// Whether this process may use what a descriptor that has come from elsewhere stands for.
+pub fn may_use(session: &Session, Found { descriptor, maker }: Found) -> bool {
+    may_open(session, descriptor, &Me::now())
+        || may_open(session, descriptor, &maker)
+        || owner_of(session, descriptor.object) == Some(maker.uid)
+}
+
+/// Whether `caller` could open an object as a descriptor has it.
+fn may_open(session: &Session, descriptor: Descriptor, caller: &dyn Caller) -> bool {
+    let (client, access) = (session.client(), descriptor.access);
+    let checked = match descriptor.object {
+        Object::SharedMemory(id) => {
+            client.posix_shm_check_access(id, access.read, access.write, caller)
+        }
+        Object::Queue(id) => client.mq_check_access(id, access.read, access.write, caller),
+    };
+    checked.is_ok()
+}
+
+/// Who may give himself any right to an object: he may have had it open when he took it away.
+fn owner_of(session: &Session, object: Object) -> Option<u32> {
+    match object {
+        Object::SharedMemory(id) => session.client().posix_shm_stat(id).ok().map(|stat| stat.uid),
+        Object::Queue(id) => session.client().mq_stat(id).ok().map(|stat| stat.permission.uid),
+    }
+}
+
+/// What files have it: root opens all.
+impl Caller for Maker {
+    fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    fn in_group(&self, gid: u32) -> bool {
+        gid == self.gid
+    }
+
+    fn owns_all(&self) -> bool {
+        false
+    }
+
+    fn administers(&self) -> bool {
+        false
+    }
+
+    fn unlimited(&self) -> bool {
+        false
+    }
+
+    fn overrides_modes(&self) -> bool {
+        self.uid == 0
+    }
+}

@@ -1,0 +1,44 @@
+//! A few words of each thread, in its static block: what locks know of the thread that calls.
+//!
+//! Handlers read them, and locks do each time.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// A thread's words. Zeros are their beginning.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ThreadWords {
+    /// The thread as the owner of a lock; 0 while it is not known.
+    pub owner: AtomicU64,
+    /// Robust mutexes that the thread holds: an array of addresses, and how many.
+    pub held: AtomicPtr<AtomicUsize>,
+    pub held_count: AtomicUsize,
+    /// Handlers that have run and were installed without SA_RESTART.
+    pub interrupting: AtomicU32,
+}
+
+vshmem_mem::thread_block! {
+    /// The calling thread's words.
+    pub fn with: ThreadWords, "vshmem_thread_words"
+}
+
+/// In a child: its only thread is another one, of another client, and holds nothing.
+pub fn begin_child() {
+    with(|words| {
+        words.owner.store(0, Ordering::Relaxed);
+        words.held_count.store(0, Ordering::Relaxed);
+    });
+}
+
+/// A handler runs that was installed without SA_RESTART.
+pub fn note_interruption() {
+    with(|words| {
+        let seen = words.interrupting.load(Ordering::Relaxed);
+        words.interrupting.store(seen.wrapping_add(1), Ordering::Relaxed);
+    });
+}
+
+/// How many such handlers have run on this thread.
+pub fn interruptions() -> u32 {
+    with(|words| words.interrupting.load(Ordering::Relaxed))
+}

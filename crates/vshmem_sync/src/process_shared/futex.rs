@@ -1,0 +1,57 @@
+//! What the locks need of the layer above: sleeping by address, waking, and who has died.
+
+use rustix::io::Errno;
+use vshmem_mem::{AtomicU64, Deadline};
+
+use super::owner::LockOwner;
+
+/// How a wait by address ended. The caller looks at its word again, whatever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// Another thread has woken this one.
+    Woken {
+        /// Whether others were left asleep at the same address.
+        more: bool,
+    },
+    /// The word has changed.
+    Changed,
+    /// The deadline has passed.
+    TimedOut,
+    /// A signal handler ran, or a cancellation was asked for.
+    Interrupted,
+}
+
+/// What a wake-up has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Woke {
+    /// Threads that were woken.
+    pub threads: u32,
+    /// Whether others were left asleep at the same address.
+    pub more: bool,
+}
+
+/// Waiting by address.
+pub trait Futex {
+    /// Looks while `waits`, for about as long as a sleep costs. True once it does not wait any
+    /// more. Leaves no trace for others.
+    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool;
+
+    /// Sleeps at the address of `word` while `waits`, which is asked once more when this thread can
+    /// be found by [`Futex::wake`]. Ends at times without a reason; always when a client has ended.
+    ///
+    /// # Errors
+    /// When the address is in no pool (any more), or the pool is damaged.
+    fn wait(
+        &self,
+        word: &AtomicU64,
+        waits: &mut dyn FnMut() -> bool,
+        deadline: Option<Deadline>,
+    ) -> Result<WaitEnd, Errno>;
+
+    /// Wakes at most `most` threads that sleep at the address of `word`, those first that came
+    /// first. Reads nothing at that address: the memory may have been given back.
+    fn wake(&self, word: &AtomicU64, most: u32) -> Woke;
+
+    /// Whether the client of a lock's owner has ended, or its domain was evicted.
+    fn has_ended(&self, owner: LockOwner) -> bool;
+}

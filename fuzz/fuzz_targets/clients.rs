@@ -1,0 +1,5 @@
+#![no_main]
+
+mod sequence;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sequence::tell("clients", bytes));

@@ -1,5 +1,0 @@
-#![no_main]
-
-mod sequence;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sequence::tell("parties", bytes));

@@ -1,0 +1,499 @@
+/* What may come from a lane, and stand in a record: anything. Random messages are handed to the
+ * whole provider over a stand-in of the pool, among them true answers, repeated ones, and ones that
+ * are true but for a few bytes; in between operations of every kind are started, lanes fill and
+ * break, regions are registered and closed, peers end and others come. Texts lie in memory of
+ * exactly their size, so that the sanitizers see each byte too far.
+ *
+ *   incoming [SEED [SECONDS]]      without SECONDS so many steps as take a few
+ *
+ * In the end all honest answers are given: each operation that was started must have ended once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../fi_ext_vshmem.h"
+#include "../regions.h"
+#include "../vshmem_fi.h"
+#include "pool.h"
+
+uint64_t first_seed, step, seed;
+struct fi_provider *fi_prov_ini(void);
+
+enum { OPERATIONS = 1 << 12, REGIONS = 6, RENDEZVOUS = 256, RECEIVED = 100000 };
+
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_av *av;
+static struct fid_cq *cq;
+static struct fid_ep *ep;
+static fi_addr_t addresses[PEERS];
+
+/* Operations under way. */
+static struct operation {
+	char *buffer;
+	enum { UNUSED, STARTED } state;
+	bool receives;
+} operations[OPERATIONS];
+static size_t started, ended, failed, receives;
+
+/* Messages in pieces that peers receive: what was asked for, and what has come. */
+static struct {
+	uint64_t token, wanted, got;
+	uint32_t peer;
+	bool acked, used;
+} rendezvous[RENDEZVOUS];
+
+static void end(struct operation *operation, bool error)
+{
+	must(operation >= operations && operation < operations + OPERATIONS);
+	must(operation->state == STARTED);
+	operation->state = UNUSED;
+	free(operation->buffer);
+	ended++;
+	failed += error;
+	receives -= operation->receives;
+}
+
+static void look(void)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t got;
+	while ((got = fi_cq_read(cq, &entry, 1)) != -FI_EAGAIN) {
+		struct fi_cq_err_entry error = { 0 };
+		if (got == 1) {
+			if (entry.op_context)
+				end(entry.op_context, false);
+			continue;
+		}
+		must(got == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1);
+		if (error.op_context)
+			end(error.op_context, true);
+	}
+}
+
+static void deliver(
+	uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes, int fill)
+{
+	char *payload = malloc(bytes + 1);
+	memset(payload, fill, bytes);
+	give(lane, operation, header, payload, (uint32_t)bytes);
+	while (!taken())
+		look();
+	free(payload);
+}
+
+static void was_sent(
+	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
+{
+	bool acked = header->flags & VFI_WIRE_ACK;
+	if (operation == VFI_PIECE) {
+		uint64_t token = header->token;
+		if (token < RENDEZVOUS && rendezvous[token].used && rendezvous[token].peer == peer)
+			rendezvous[token].got += bytes;
+		return;
+	}
+	if (operation == VFI_ANSWER || operation == VFI_REMOTE_DONE || operation == VFI_ACK)
+		return;
+	if ((operation == VFI_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
+	        && !acked)
+		return;
+	must(sent_count < SENT);
+	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
+}
+
+static void answer_get(const struct sent *was, struct vfi_wire answer)
+{
+	uint64_t bytes = was->header.data;
+	answer.status = any(30) ? 0 : FI_EKEYREJECTED;
+	do {
+		uint64_t piece = answer.status ? 0 : any(2000) + 1;
+		if (piece > bytes - answer.size)
+			piece = bytes - answer.size;
+		deliver(was->peer, VFI_ANSWER, &answer, piece, 1);
+		answer.size += piece;
+	} while (answer.size < bytes && !answer.status);
+}
+
+static void answer_ready(const struct sent *was)
+{
+	uint64_t token = any(RENDEZVOUS);
+	struct vfi_wire clear = { .token = was->header.token, .data = token };
+	if (!rendezvous[token].used) {
+		clear.size = any(3) ? was->header.size : any(was->header.size);
+		rendezvous[token].used = clear.size > 0;
+		rendezvous[token].token = was->header.token;
+		rendezvous[token].wanted = clear.size;
+		rendezvous[token].got = 0;
+		rendezvous[token].peer = was->peer;
+		rendezvous[token].acked = was->header.flags & VFI_WIRE_ACK;
+	}
+	deliver(was->peer, VFI_CLEAR_TO_SEND, &clear, 0, 0);
+}
+
+/* The pieces that the provider has asked for. */
+static void answer_clear(const struct sent *was)
+{
+	struct vfi_wire piece = { .token = was->header.data };
+	while (piece.size < was->header.size && was->peer < PEERS) {
+		uint64_t bytes = any(2500) + 1;
+		if (bytes > was->header.size - piece.size)
+			bytes = was->header.size - piece.size;
+		deliver(was->peer, VFI_PIECE, &piece, bytes, 3);
+		piece.size += bytes;
+	}
+}
+
+static void answer(bool again)
+{
+	if (sent_count == 0)
+		return;
+	size_t nth = any(sent_count);
+	struct sent was = sent[nth];
+	struct vfi_wire header = { .flags = was.header.flags & VFI_WIRE_ACK,
+		.kind = was.operation,
+		.token = was.header.token };
+	if (!again)
+		sent[nth] = sent[--sent_count];
+	switch (was.operation) {
+	case VFI_PUT:
+		header.status = any(30) ? 0 : FI_EACCES;
+		deliver(was.peer, VFI_ANSWER, &header, 0, 0);
+		break;
+	case VFI_GET: answer_get(&was, header); break;
+	case VFI_ATOMIC:
+		deliver(was.peer, VFI_ANSWER, &header,
+			was.header.flags & VFI_WIRE_FETCH ? was.header.data : 0, 2);
+		break;
+	case VFI_READY_TO_SEND: answer_ready(&was); break;
+	case VFI_CLEAR_TO_SEND: answer_clear(&was); break;
+	default: deliver(was.peer, VFI_ACK, &header, 0, 0);
+	}
+}
+
+/* Acknowledges messages whose pieces have all come. */
+static void acknowledge(void)
+{
+	for (int token = 0; token < RENDEZVOUS; token++) {
+		if (!rendezvous[token].used || rendezvous[token].got < rendezvous[token].wanted)
+			continue;
+		struct vfi_wire ack = { .token = rendezvous[token].token };
+		rendezvous[token].used = false;
+		if (rendezvous[token].acked)
+			deliver(rendezvous[token].peer, VFI_ACK, &ack, 0, 0);
+	}
+}
+
+static void mutate(struct vfi_wire *header)
+{
+	uint8_t *bytes = (uint8_t *)header;
+	for (uint64_t times = any(4); times > 0; times--) {
+		switch (any(5)) {
+		case 0: bytes[any(sizeof(*header))] ^= (uint8_t)(1u << any(8)); break;
+		case 1: bytes[any(sizeof(*header))] = (uint8_t)any(256); break;
+		case 2: header->size = any(2) ? any(400) : UINT64_MAX - any(64); break;
+		case 3: header->data = any(2) ? any(4000) : UINT64_MAX - any(64); break;
+		case 4: header->token = (header->token & ~UINT64_C(0xffff)) | any(4096); break;
+		}
+	}
+}
+
+/* Nearly an answer. */
+static void answer_wrongly(void)
+{
+	static const uint8_t replies[] = { VFI_ANSWER, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK };
+	if (sent_count == 0)
+		return;
+	struct sent was = sent[any(sent_count)];
+	struct vfi_wire header = { .kind = was.operation,
+		.token = any(2) ? was.header.token : was.header.data,
+		.size = any(2) ? 0 : any(5000),
+		.data = any(RENDEZVOUS) };
+	mutate(&header);
+	deliver(any(4) ? was.peer : (uint32_t)any(PEERS + 2), replies[any(4)], &header,
+		any(2) ? any(400) : any(MOST_BYTES - sizeof(header)), (int)any(256));
+}
+
+static struct region {
+	char *memory;
+	uint64_t bytes;
+	struct fid_mr *mr;
+	bool in_pool;
+} regions[REGIONS];
+static struct fi_vshmem_memory_ops *pool_memory;
+
+static void give_or_take(void)
+{
+	struct region *region = &regions[any(REGIONS)];
+	if (region->mr) {
+		fi_close(&region->mr->fid);
+		if (region->in_pool)
+			pool_memory->give_back(domain, region->memory);
+		else
+			free(region->memory);
+		region->mr = NULL;
+		return;
+	}
+	void *memory = NULL;
+	region->bytes = any(4) ? any(500) + 1 : any(20000) + 1;
+	region->in_pool = any(2) && pool_memory->take(domain, region->bytes, &memory) == 0;
+	if (!region->in_pool)
+		memory = aligned_alloc(16, (region->bytes + 15) & ~UINT64_C(15));
+	region->memory = memory;
+	uint64_t access = any(2) ? FI_REMOTE_READ | FI_REMOTE_WRITE
+		: any(2)         ? FI_REMOTE_READ
+				 : FI_REMOTE_WRITE;
+	must(fi_mr_reg(domain, memory, region->bytes, access, 0, 0, 0, &region->mr, NULL) == 0);
+	memset(region->memory, 1, region->bytes);
+}
+
+/* What a peer asks, rightly or nearly so. */
+static void ask(void)
+{
+	static const uint8_t kinds[] = { VFI_PUT, VFI_GET, VFI_ATOMIC, VFI_REMOTE_DONE, VFI_EAGER,
+		VFI_EAGER_TAGGED, VFI_READY_TO_SEND };
+	const struct region *region = &regions[any(REGIONS)];
+	uint8_t kind = kinds[any(7)];
+	struct vfi_wire header = { .flags = (uint8_t)any(16), .token = any(1000) };
+	uint64_t bytes = any(10) ? any(300) : any(MOST_BYTES - sizeof(header));
+	if (region->mr && kind <= VFI_REMOTE_DONE && kind >= VFI_PUT) {
+		header.tag = fi_mr_key(region->mr);
+		header.size = (uint64_t)(uintptr_t)region->memory
+		        + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
+		header.data = any(3) ? any(300) : any(30000);
+	} else {
+		header.tag = any(4);
+		header.size = any(10) ? any(20000) : UINT64_MAX - any(3000);
+	}
+	if (kind == VFI_ATOMIC) {
+		header.kind = (uint8_t)any(12);
+		header.status = (uint16_t)any(20);
+		header.data = any(20) * 8;
+		header.size &= any(4) ? ~UINT64_C(7) : ~UINT64_C(0);
+		bytes = header.status == FI_ATOMIC_READ ? 0
+			: header.status >= FI_CSWAP     ? 2 * header.data
+							: header.data;
+	}
+	if (any(3) == 0)
+		mutate(&header);
+	deliver((uint32_t)any(PEERS + 2), kind, &header, any(10) ? bytes : any(600), (int)any(256));
+}
+
+static void noise(void)
+{
+	struct vfi_wire header;
+	for (size_t at = 0; at < sizeof(header); at++)
+		((uint8_t *)&header)[at] = (uint8_t)any(256);
+	deliver((uint32_t)any(PEERS + 2), (uint8_t)any(any(2) ? 24 : 256), &header, any(200), 9);
+}
+
+/* A peer's record says anything. */
+static void scribble(void)
+{
+	const struct check_peer *peer = &peers[any(PEERS)];
+	struct vfi_entry entry = { .sequence = any(4) ? 2 * any(100) : any(100),
+		.key = any(6),
+		.base = any(3) ? 4096 : any(UINT64_MAX),
+		.bytes = any(3) ? any(20000) : UINT64_MAX - any(9000),
+		.offset = any(2) ? any(9000) : UINT64_MAX - any(9000),
+		.memory = any(4) ? peer->memory : (int32_t)any(UINT32_MAX),
+		.access = (uint32_t)any(16) };
+	struct vfi_record *record = (struct vfi_record *)memory_of(peer->record);
+	if (vshmem_id(NULL, record) <= 0)
+		return;
+	for (int times = 0; times < 40; times++)
+		record->entries[any(VFI_ENTRIES)] = entry;
+	record->published += any(2);
+	record->withdrawn += any(2);
+	record->notify = (uint32_t)any(16);
+}
+
+static ssize_t begin(struct operation *operation, uint64_t bytes)
+{
+	fi_addr_t to = addresses[any(PEERS)];
+	uint64_t address = any(8) ? 4096 + any(1000) * 8 : any(UINT64_MAX), key = any(6);
+	char *buffer = operation->buffer;
+	uint64_t words = bytes / 8 < 60 ? bytes / 8 : 60;
+	switch (any(10)) {
+	case 0: return fi_write(ep, buffer, bytes, NULL, to, address, key, operation);
+	case 1: return fi_read(ep, buffer, bytes, NULL, to, address, key, operation);
+	case 2:
+		return fi_atomic(
+			ep, buffer, words, NULL, to, address, key, FI_UINT64, FI_SUM, operation);
+	case 3:
+		return fi_fetch_atomic(ep, buffer, words, NULL, buffer, NULL, to, address, key,
+			FI_DOUBLE, FI_MAX, operation);
+	case 4:
+		return fi_compare_atomic(ep, buffer, words, NULL, buffer, NULL, buffer, NULL, to,
+			address, key, FI_UINT64, FI_CSWAP, operation);
+	case 5: return fi_send(ep, buffer, bytes, NULL, to, operation);
+	case 6: return fi_tsend(ep, buffer, bytes, NULL, to, any(4), operation);
+	case 7: return fi_writedata(ep, buffer, bytes, NULL, 5, to, address, key, operation);
+	default: break;
+	}
+	fi_addr_t from = any(3) ? FI_ADDR_UNSPEC : to;
+	operation->receives = true;
+	return any(2) ? fi_recv(ep, buffer, bytes, NULL, from, operation)
+		      : fi_trecv(ep, buffer, bytes, NULL, from, any(4), any(2), operation);
+}
+
+static void start(void)
+{
+	struct operation *operation = &operations[any(OPERATIONS)];
+	uint64_t bytes = any(10) ? any(300) + 1 : any(60000) + 1;
+	if (operation->state == STARTED)
+		return;
+	operation->buffer = malloc(bytes);
+	memset(operation->buffer, 7, bytes);
+	operation->state = STARTED;
+	operation->receives = false;
+	started++;
+	ssize_t rc = begin(operation, bytes);
+	if (rc == 0) {
+		receives += operation->receives;
+		return;
+	}
+	must(rc == -FI_EAGAIN || rc == -FI_EINVAL);
+	operation->state = UNUSED;
+	started--;
+	free(operation->buffer);
+}
+
+/* Another process takes a peer's place. */
+static void replace(uint32_t nth)
+{
+	static uint64_t next_nonce = 1000;
+	struct check_peer *peer = &peers[nth];
+	bool was_there = peer->nonce != 0;
+	peer->nonce = next_nonce++;
+	peer->state = OPEN;
+	for (size_t at = 0; at < sent_count;)
+		if (sent[at].peer == nth)
+			sent[at] = sent[--sent_count];
+		else
+			at++;
+	for (int token = 0; token < RENDEZVOUS; token++)
+		if (rendezvous[token].peer == nth)
+			rendezvous[token].used = false;
+	if (was_there) {
+		give_end(nth);
+		while (!taken())
+			look();
+		must(fi_av_remove(av, &addresses[nth], 1, 0) == 0);
+	} else {
+		peer->record = foreign_memory(sizeof(struct vfi_record));
+		peer->memory = foreign_memory(20000);
+	}
+	struct vfi_address address = { .nonce = peer->nonce,
+		.id = nth + 1,
+		.most_bytes = MOST_BYTES,
+		.record = (uint32_t)peer->record };
+	memset(address.pool, 7, sizeof(address.pool));
+	must(fi_av_insert(av, &address, 1, &addresses[nth], 0, NULL) == 1);
+}
+
+static void go(uint64_t steps)
+{
+	for (uint64_t last = step + steps; step < last; step++) {
+		uint64_t choice = any(100);
+		if (choice < 30)
+			start();
+		else if (choice < 50)
+			answer(any(5) == 0);
+		else if (choice < 60)
+			answer_wrongly();
+		else if (choice < 75)
+			ask();
+		else if (choice < 80)
+			noise();
+		else if (choice < 83)
+			give_or_take();
+		else if (choice < 86)
+			scribble();
+		else if (choice < 96)
+			acknowledge();
+		else if (any(12) == 0)
+			replace((uint32_t)any(PEERS));
+		else
+			peers[any(PEERS)].state = any(3) ? OPEN : any(200) ? FULL : BROKEN;
+		look();
+	}
+	/* All is answered: all ends. Peers that got false answers are replaced in the end. */
+	for (int turn = 0; started - receives != ended; turn++) {
+		must(turn < 10000000); /* some ends are noticed by the clock */
+		for (uint32_t peer = 0; peer < PEERS; peer++) {
+			if (peers[peer].state == BROKEN || turn % 1000 == 999)
+				replace(peer);
+			peers[peer].state = OPEN;
+		}
+		look();
+		for (size_t count = sent_count; count > 0; count--)
+			answer(false);
+		acknowledge();
+	}
+	for (int nth = 0; nth < OPERATIONS; nth++)
+		if (operations[nth].state == STARTED)
+			fi_cancel(&ep->fid, &operations[nth]);
+	look();
+}
+
+static void open_all(void)
+{
+	struct fi_provider *provider = fi_prov_ini();
+	must(provider);
+	struct fi_info *hints = fi_allocinfo(), *info;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV;
+	hints->domain_attr->mr_mode = FI_MR_BASIC;
+	must(provider->getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) == 0);
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	must(provider->fabric(info->fabric_attr, &fabric, NULL) == 0);
+	must(fi_domain(fabric, info, &domain, NULL) == 0);
+	must(fi_av_open(domain, &av_attr, &av, NULL) == 0);
+	must(fi_cq_open(domain, &cq_attr, &cq, NULL) == 0);
+	must(fi_endpoint(domain, info, &ep, NULL) == 0);
+	must(fi_ep_bind(ep, &av->fid, 0) == 0);
+	must(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+	must(fi_enable(ep) == 0);
+	must(fi_open_ops(&domain->fid, FI_VSHMEM_MEMORY_OPS, 0, (void **)&pool_memory, NULL) == 0);
+	for (uint32_t peer = 0; peer < PEERS; peer++)
+		replace(peer);
+	fi_freeinfo(hints);
+	fi_freeinfo(info);
+}
+
+static void close_all(void)
+{
+	for (int nth = 0; nth < REGIONS; nth++) {
+		if (!regions[nth].mr)
+			continue;
+		must(fi_close(&regions[nth].mr->fid) == 0);
+		if (!regions[nth].in_pool)
+			free(regions[nth].memory);
+		else
+			must(pool_memory->give_back(domain, regions[nth].memory) == 0);
+	}
+	struct fid *fids[] = { &ep->fid, &cq->fid, &av->fid, &domain->fid, &fabric->fid };
+	for (size_t nth = 0; nth < sizeof(fids) / sizeof(fids[0]); nth++)
+		must(fi_close(fids[nth]) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+	seed = seed * 0x9e3779b97f4a7c15u | 1;
+	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
+	pool_begin(was_sent);
+	open_all();
+	do
+		go(20000);
+	while (until ? time(NULL) < until : step < 200000);
+	replace(0);
+	flood(ep, cq, 0, addresses[0]);
+	close_all();
+	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n",
+		(unsigned long long)step, started, failed);
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* Copying between memory that is named in parts and memory in one piece. */
+#include "one_sided.h"
+
+#include <string.h>
+
+int vfi_slice(
+	const struct iovec *parts, size_t count, uint64_t from, uint64_t bytes, struct iovec *slice)
+{
+	int slices = 0;
+	for (size_t nth = 0; nth < count && bytes > 0; nth++) {
+		if (from >= parts[nth].iov_len) {
+			from -= parts[nth].iov_len;
+			continue;
+		}
+		uint64_t here = parts[nth].iov_len - from;
+		if (here > bytes)
+			here = bytes;
+		slice[slices++] = (struct iovec) { (char *)parts[nth].iov_base + from,
+			(size_t)here };
+		bytes -= here;
+		from = 0;
+	}
+	return slices;
+}
+
+void vfi_scatter(
+	const struct iovec *parts, size_t count, uint64_t from, const void *text, uint64_t bytes)
+{
+	struct iovec slice[VFI_IOV_LIMIT];
+	const char *next = text;
+	int slices = vfi_slice(parts, count, from, bytes, slice);
+	for (int nth = 0; nth < slices; nth++) {
+		vfi_copy(slice[nth].iov_base, next, slice[nth].iov_len);
+		next += slice[nth].iov_len;
+	}
+}
+
+void vfi_gather(const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes)
+{
+	struct iovec slice[VFI_IOV_LIMIT];
+	char *next = text;
+	int slices = vfi_slice(parts, count, from, bytes, slice);
+	for (int nth = 0; nth < slices; nth++) {
+		vfi_copy(next, slice[nth].iov_base, slice[nth].iov_len);
+		next += slice[nth].iov_len;
+	}
+}
+
+void vfi_copy(void *to, const void *from, uint64_t bytes)
+{
+	uintptr_t both = (uintptr_t)to | (uintptr_t)from;
+	if (bytes == 8 && both % 8 == 0)
+		__atomic_store_n((uint64_t *)to,
+			__atomic_load_n((const uint64_t *)from, __ATOMIC_RELAXED),
+			__ATOMIC_RELAXED);
+	else if (bytes == 4 && both % 4 == 0)
+		__atomic_store_n((uint32_t *)to,
+			__atomic_load_n((const uint32_t *)from, __ATOMIC_RELAXED),
+			__ATOMIC_RELAXED);
+	else if (bytes > 0)
+		memcpy(to, from, bytes);
+}

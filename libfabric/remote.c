@@ -1,0 +1,64 @@
+/* What an endpoint knows of a peer's memory, and of what the peer reads here. */
+#include "one_sided.h"
+
+#include <stdlib.h>
+
+struct vfi_remote *vfi_remote_of(struct vfi_endpoint *ep, struct vfi_peer *peer)
+{
+	struct vfi_rma *rma = ep->rma;
+	struct vfi_remote *remote = peer->memory;
+	if (!remote && (remote = calloc(1, sizeof(*remote)))) {
+		remote->next = rma->remotes;
+		remote->peer = peer;
+		rma->remotes = remote;
+		peer->memory = remote;
+	}
+	return remote;
+}
+
+void vfi_remote_close(struct vfi_endpoint *ep, struct vfi_peer *peer)
+{
+	struct vfi_remote *remote = peer->memory;
+	struct vfi_rma *rma = ep->rma;
+	if (!remote)
+		return;
+	vfi_direct_close(remote->direct);
+	remote->direct = NULL;
+	struct vfi_reading *reading;
+	while ((reading = remote->first)) {
+		remote->first = reading->next;
+		remote->answers--;
+		rma->reading--;
+		free(reading);
+	}
+}
+
+/* Answers that were never sent. */
+static void drop_answers(struct vfi_queue *queue)
+{
+	struct vfi_outgoing **link = &queue->first;
+	queue->last = NULL;
+	while (*link) {
+		struct vfi_outgoing *out = *link;
+		if (out->operation == VFI_ANSWER) {
+			*link = out->next;
+			free(out);
+		} else {
+			queue->last = out;
+			link = &out->next;
+		}
+	}
+}
+
+void vfi_remotes_close(struct vfi_endpoint *ep)
+{
+	struct vfi_rma *rma = ep->rma;
+	struct vfi_remote *remote;
+	while ((remote = rma->remotes)) {
+		rma->remotes = remote->next;
+		vfi_remote_close(ep, remote->peer);
+		drop_answers(&remote->peer->waiting);
+		remote->peer->memory = NULL;
+		free(remote);
+	}
+}

@@ -1,0 +1,179 @@
+/* Messages that are too long for one piece: the receiver asks for as many bytes as it has room for
+ * once a receive is there, and copies each piece straight to the program's buffer. Pieces of
+ * several messages may come by turns.
+ */
+#include "vshmem_fi.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* So many bytes of the parts of a buffer, beginning at an offset: which parts those are. */
+static int slice(
+	const struct iovec *parts, size_t count, size_t offset, size_t bytes, struct iovec *into)
+{
+	int made = 0;
+	for (size_t nth = 0; nth < count && bytes; nth++) {
+		if (offset >= parts[nth].iov_len) {
+			offset -= parts[nth].iov_len;
+			continue;
+		}
+		size_t left = parts[nth].iov_len - offset;
+		into[made].iov_base = (char *)parts[nth].iov_base + offset;
+		into[made].iov_len = left < bytes ? left : bytes;
+		bytes -= into[made++].iov_len;
+		offset = 0;
+	}
+	return made;
+}
+
+static void scatter(struct vfi_receive *receive, size_t offset, const uint8_t *from, size_t bytes)
+{
+	struct iovec parts[VFI_IOV_LIMIT];
+	int count = slice(receive->operation.out.parts, (size_t)receive->operation.out.count,
+		offset, bytes, parts);
+	for (int nth = 0; nth < count; nth++) {
+		memcpy(parts[nth].iov_base, from, parts[nth].iov_len);
+		from += parts[nth].iov_len;
+	}
+}
+
+static void sent_all(struct vfi_endpoint *ep, struct vfi_send *send)
+{
+	vfi_token_leave(ep, &send->operation);
+	vfi_tx_done(ep, ep->send_counter, send->context, send->flags, send->wanted);
+	vfi_send_free(ep, send);
+}
+
+void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+{
+	struct vfi_send *send = (struct vfi_send *)vfi_token_find(
+		ep, message->header.token, VFI_KIND_SEND, message->source->port.nonce);
+	if (!send || !send->is_asked || send->cleared)
+		return;
+	struct vfi_peer *peer = send->operation.peer;
+	send->cleared = true;
+	send->receiver = message->header.data;
+	send->asked = message->header.size < send->size ? message->header.size : send->size;
+	if (send->asked == 0) {
+		sent_all(ep, send);
+		return;
+	}
+	vfi_queue_append(&peer->sending, &send->operation.out);
+	vfi_peer_busy(ep, peer);
+}
+
+static int push_piece(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi_send *send)
+{
+	size_t left = send->asked - send->pieces, most = peer->piece - sizeof(struct vfi_wire);
+	size_t bytes = left < most ? left : most;
+	struct vfi_wire header = {
+		.bytes = (uint32_t)bytes, .size = send->pieces, .token = send->receiver
+	};
+	struct iovec parts[VFI_IOV_LIMIT + 1] = { { &header, sizeof(header) } };
+	int count = slice(send->operation.out.parts, (size_t)send->operation.out.count,
+		send->pieces, bytes, parts + 1);
+	int rc = vshmem_send(peer->lane, parts, count + 1, VFI_PIECE);
+	if (rc != 0)
+		return rc;
+	send->pieces += bytes;
+	if (peer->wake)
+		vfi_wake(ep, peer);
+	return 0;
+}
+
+int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most)
+{
+	int pushed = 0;
+	while (peer->sending.first && pushed < most) {
+		/* The first member of the first member. */
+		struct vfi_send *send = (struct vfi_send *)peer->sending.first;
+		int rc = push_piece(ep, peer, send);
+		if (rc == -EAGAIN)
+			break;
+		if (rc != 0) {
+			vfi_peer_fail(ep, peer, FI_EIO, -rc);
+			break;
+		}
+		pushed++;
+		if (send->pieces < send->asked)
+			continue;
+		vfi_queue_take(&peer->sending);
+		if (send->operation.out.header.flags & VFI_WIRE_ACK)
+			send->operation.kind = VFI_KIND_ACKED;
+		else
+			sent_all(ep, send);
+	}
+	return pushed;
+}
+
+static void receive_failed(
+	struct vfi_endpoint *ep, struct vfi_operation *operation, int error, int prov_errno)
+{
+	struct vfi_receive *receive = (struct vfi_receive *)operation;
+	vfi_receive_failed(ep, receive, &receive->header, error, prov_errno);
+}
+
+void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
+	const struct vfi_wire *header, const struct vshmem_address *port)
+{
+	struct vfi_peer *peer = vfi_peer_of_port(ep, port);
+	size_t room = vfi_bytes_of(
+		receive->operation.out.parts, (size_t)receive->operation.out.count);
+	receive->header = *header;
+	if (!peer || peer->error) {
+		vfi_receive_failed(ep, receive, header, peer ? peer->error : FI_ENOMEM,
+			peer ? peer->prov_errno : 0);
+		return;
+	}
+	receive->port = *port;
+	size_t wanted = header->size < room ? header->size : room;
+	receive->wanted = wanted;
+	receive->got = 0;
+	receive->operation.peer = peer;
+	receive->operation.kind = VFI_KIND_RECEIVE;
+	receive->operation.failed = receive_failed;
+	struct vfi_wire answer = { .token = header->token, .size = wanted };
+	if (wanted) {
+		answer.data = vfi_token_take(ep, &receive->operation);
+		if (answer.data == 0) {
+			vfi_rendezvous_discard(ep, header, port);
+			vfi_receive_failed(ep, receive, header, FI_ENOMEM, 0);
+			return;
+		}
+	}
+	/* With a token it may have failed by now, with its peer. */
+	vfi_peer_answer(ep, peer, VFI_CLEAR_TO_SEND, &answer);
+	if (wanted == 0)
+		vfi_received(ep, receive, header, port, 0);
+}
+
+void vfi_rendezvous_discard(
+	struct vfi_endpoint *ep, const struct vfi_wire *header, const struct vshmem_address *port)
+{
+	struct vfi_peer *peer = vfi_peer_of_port(ep, port);
+	struct vfi_wire answer = { .token = header->token };
+	if (peer)
+		vfi_peer_answer(ep, peer, VFI_CLEAR_TO_SEND, &answer);
+}
+
+void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+{
+	struct vfi_receive *receive = (struct vfi_receive *)vfi_token_find(
+		ep, message->header.token, VFI_KIND_RECEIVE, message->source->port.nonce);
+	size_t bytes = message->header.bytes;
+	if (!receive)
+		return;
+	if (message->header.size != receive->got || bytes == 0
+	        || bytes > receive->wanted - receive->got) {
+		vfi_peer_fail(ep, receive->operation.peer, FI_EIO, EBADMSG);
+		return;
+	}
+	scatter(receive, receive->got, message->payload, bytes);
+	receive->got += bytes;
+	if (receive->got < receive->wanted)
+		return;
+	struct vfi_wire header = receive->header;
+	struct vshmem_address port = receive->port;
+	vfi_token_leave(ep, &receive->operation);
+	vfi_received(ep, receive, &header, &port, receive->got);
+}

@@ -1,0 +1,174 @@
+/* Sending: at once where there is room and the message is short, as an operation otherwise. */
+#include "vshmem_fi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t completion_flags(const struct vfi_call *call)
+{ return FI_SEND | (call->tagged ? FI_TAGGED : FI_MSG); }
+
+/* An error is told even of what was injected. */
+static ssize_t fail(struct vfi_endpoint *ep, const struct vfi_call *call, struct vfi_peer *peer)
+{
+	int error = peer->error == FI_ECONNRESET ? FI_EHOSTUNREACH : peer->error;
+	vfi_tx_failed(ep, ep->send_counter, call->context, completion_flags(call), error,
+		peer->prov_errno);
+	return 0;
+}
+
+static void give_up(
+	struct vfi_endpoint *ep, struct vfi_operation *operation, int error, int prov_errno)
+{
+	struct vfi_send *send = (struct vfi_send *)operation;
+	vfi_tx_failed(ep, ep->send_counter, send->context, send->flags, error, prov_errno);
+	vfi_send_free(ep, send);
+}
+
+/* An eager message, or the first of a rendezvous, lies in the lane. */
+static void is_sent(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi_outgoing *message,
+	int error, int prov_errno)
+{
+	struct vfi_send *send = (struct vfi_send *)message;
+	(void)peer;
+	if (error) {
+		vfi_token_leave(ep, &send->operation);
+		give_up(ep, &send->operation, error, prov_errno);
+		return;
+	}
+	/* An answer is to come. */
+	if (send->operation.token) {
+		send->is_asked = true;
+		send->operation.out.count = send->parts;
+		return;
+	}
+	vfi_tx_done(ep, ep->send_counter, send->context, send->flags, send->wanted);
+	vfi_send_free(ep, send);
+}
+
+static struct vfi_send *make(
+	struct vfi_endpoint *ep, const struct vfi_call *call, struct vfi_peer *peer, size_t size)
+{
+	struct vfi_send *send = vfi_send_new(ep);
+	if (!send)
+		return NULL;
+	struct vfi_outgoing *out = &send->operation.out;
+	out->count = (int)call->count;
+	for (size_t nth = 0; nth < call->count; nth++)
+		out->parts[nth] = call->parts[nth];
+	out->sent = is_sent;
+	send->operation.peer = peer;
+	send->operation.failed = give_up;
+	send->context = call->context;
+	send->flags = completion_flags(call);
+	send->wanted = call->flags & FI_COMPLETION;
+	send->size = size;
+	send->parts = (int)call->count;
+	if (!(call->flags & FI_INJECT) || size == 0)
+		return send;
+	uint8_t *copy = send->copy = malloc(size);
+	if (!copy) {
+		vfi_send_free(ep, send);
+		return NULL;
+	}
+	for (size_t nth = 0; nth < call->count; nth++) {
+		memcpy(copy, call->parts[nth].iov_base, call->parts[nth].iov_len);
+		copy += call->parts[nth].iov_len;
+	}
+	out->parts[0] = (struct iovec) { send->copy, size };
+	out->count = send->parts = 1;
+	return send;
+}
+
+/* What is not over when it is begun. */
+static ssize_t start(struct vfi_endpoint *ep, const struct vfi_call *call, struct vfi_peer *peer,
+	struct vfi_wire *header, size_t size)
+{
+	bool eager = size + sizeof(*header) <= peer->most;
+	bool ack = call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+	        && !(call->flags & FI_INJECT);
+	if (ep->outstanding >= ep->tx_size)
+		return -FI_EAGAIN;
+	struct vfi_send *send = make(ep, call, peer, size);
+	if (!send)
+		return -FI_ENOMEM;
+	struct vfi_operation *operation = &send->operation;
+	if (ack)
+		header->flags |= VFI_WIRE_ACK;
+	if (ack || !eager) {
+		operation->kind = eager ? VFI_KIND_ACKED : VFI_KIND_SEND;
+		header->token = vfi_token_take(ep, operation);
+		if (header->token == 0) {
+			vfi_send_free(ep, send);
+			return -FI_EAGAIN;
+		}
+	}
+	operation->out.operation = call->tagged ? VFI_EAGER_TAGGED : VFI_EAGER;
+	if (!eager) {
+		header->flags |= call->tagged ? VFI_WIRE_TAGGED : 0;
+		header->bytes = 0;
+		operation->out.operation = VFI_READY_TO_SEND;
+		operation->out.count = 0;
+	}
+	operation->out.header = *header;
+	vfi_peer_send(ep, peer, &operation->out);
+	return 0;
+}
+
+static ssize_t send_locked(struct vfi_endpoint *ep, const struct vfi_call *call)
+{
+	struct vfi_peer *peer;
+	int rc = vfi_peer_of(ep, call->addr, &peer);
+	if (rc != 0)
+		return rc;
+	if (__builtin_expect(peer->error != 0, 0))
+		return fail(ep, call, peer);
+	/* What was begun before has to be over. */
+	if (call->flags & FI_FENCE && (peer->under_way || peer->waiting.first))
+		return -FI_EAGAIN;
+	size_t size = vfi_bytes_of(call->parts, call->count);
+	struct vfi_wire header = { .flags = call->flags & FI_REMOTE_CQ_DATA ? VFI_WIRE_DATA : 0,
+		.bytes = (uint32_t)size,
+		.size = size,
+		.tag = call->tag,
+		.data = call->data };
+	if (call->count > 1 || size + sizeof(header) > peer->most
+	        || call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+		return start(ep, call, peer, &header, size);
+	rc = vfi_peer_post(ep, peer, call->tagged ? VFI_EAGER_TAGGED : VFI_EAGER, &header,
+		call->count ? call->parts[0].iov_base : NULL, (uint32_t)size);
+	if (rc == -EAGAIN)
+		return start(ep, call, peer, &header, size);
+	if (rc != 0) {
+		vfi_peer_fail(ep, peer, FI_EIO, -rc);
+		return fail(ep, call, peer);
+	}
+	vfi_tx_done(ep, ep->send_counter, call->context, completion_flags(call),
+		call->flags & FI_COMPLETION);
+	return 0;
+}
+
+ssize_t vfi_start_send(struct vfi_endpoint *ep, const struct vfi_call *call)
+{
+	if (!ep->enabled)
+		return -FI_EOPBADSTATE;
+	if (call->count > VFI_IOV_LIMIT
+	        || (call->flags & FI_INJECT
+	                && vfi_bytes_of(call->parts, call->count) > VFI_INJECT_BYTES))
+		return -FI_EINVAL;
+	vfi_lock(ep->domain, &ep->lock);
+	ssize_t rc = send_locked(ep, call);
+	vfi_unlock(ep->domain, &ep->lock);
+	return rc;
+}
+
+void vfi_send_acked(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+{
+	struct vfi_send *send = (struct vfi_send *)vfi_token_find(
+		ep, message->header.token, VFI_KIND_ACKED, message->source->port.nonce);
+	if (!send || !send->is_asked)
+		return;
+	vfi_token_leave(ep, &send->operation);
+	vfi_tx_done(ep, ep->send_counter, send->context, send->flags, send->wanted);
+	vfi_send_free(ep, send);
+}

@@ -1,0 +1,99 @@
+#include "module.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+PyTypeObject *pool_type;
+
+PyObject *raise_errno(int result, const char *what)
+{
+	int number = -result;
+	if (number == EINTR && PyErr_CheckSignals() != 0)
+		return NULL;
+	PyObject *arguments = Py_BuildValue("(is)", number, what ? what : strerror(number));
+	if (arguments) {
+		/* OSError gives the class that belongs to the number: FileNotFoundError ... */
+		PyErr_SetObject(PyExc_OSError, arguments);
+		Py_DECREF(arguments);
+	}
+	return NULL;
+}
+
+PyObject *int_or_raise(int result, const char *what)
+{ return result < 0 ? raise_errno(result, what) : PyLong_FromLong(result); }
+
+PyObject *none_or_raise(int result, const char *what)
+{
+	if (result < 0)
+		return raise_errno(result, what);
+	Py_RETURN_NONE;
+}
+
+static PyObject *key_of(PyObject *module, PyObject *arguments)
+{
+	(void)module;
+	const char *name;
+	if (!PyArg_ParseTuple(arguments, "s:key", &name))
+		return NULL;
+	return PyLong_FromLong(vshmem_key(name));
+}
+
+static PyObject *team_bytes(PyObject *module, PyObject *arguments)
+{
+	(void)module;
+	unsigned members;
+	Py_ssize_t payload;
+	if (!PyArg_ParseTuple(arguments, "In:team_bytes", &members, &payload))
+		return NULL;
+	return PyLong_FromSize_t(vshmem_team_bytes(members, (size_t)payload));
+}
+
+static PyMethodDef functions[] = {
+	{"key", key_of, METH_VARARGS, "key(name) -> int\n\nThe System V key of a name."},
+	{"team_bytes", team_bytes, METH_VARARGS,
+		"team_bytes(members, payload) -> int\n\nBytes of memory that a team needs; 0: none has "
+		"so many members."},
+	{NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	"vshmem._vshmem",
+	"Objects of libvshmem. Use the package vshmem, which is made of them.",
+	-1,
+	functions,
+	NULL,
+	NULL,
+	NULL,
+	NULL,
+};
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+	PyObject *type = PyType_FromSpec(spec);
+	if (!type)
+		return NULL;
+	const char *dot = strrchr(spec->name, '.');
+	Py_INCREF(type);
+	if (PyModule_AddObject(module, dot + 1, type) < 0) {
+		Py_DECREF(type);
+		Py_DECREF(type);
+		return NULL;
+	}
+	return (PyTypeObject *)type;
+}
+
+PyMODINIT_FUNC PyInit__vshmem(void)
+{
+	PyObject *module = PyModule_Create(&definition);
+	if (!module)
+		return NULL;
+	pool_type = add_type(module, &pool_spec);
+	if (!pool_type || !add_type(module, &memory_spec) || !add_type(module, &semaphore_spec)
+		|| !add_type(module, &team_spec)) {
+		Py_DECREF(module);
+		return NULL;
+	}
+	return module;
+}

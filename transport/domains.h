@@ -1,0 +1,31 @@
+/* The domains that processes of a job are in, and which of them are dead. */
+#ifndef VSHMEM_DOMAINS_H
+#define VSHMEM_DOMAINS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vshmem.h"
+
+/* Ticks (backoff.h) between looks at who is dead: a tenth of a second or so. */
+#define VSHMEM_DOMAINS_INTERVAL (UINT64_C(1) << 28)
+/* Domains of a pool at most. */
+#define VSHMEM_DOMAINS 64
+
+/* Used by one thread at a time. All 0: none is known. */
+struct vshmem_domains {
+	struct vshmem_domain known[VSHMEM_DOMAINS];
+	unsigned count;
+	unsigned looks;
+	uint64_t last;
+};
+
+/* Processes of the job are in a domain. */
+void vshmem_domains_add(struct vshmem_domains *domains, const struct vshmem_domain *domain);
+/* To be called with every look for a message: true some ten times a second. */
+bool vshmem_domains_due(struct vshmem_domains *domains);
+/* A domain that is dead; NULL when all live. */
+const struct vshmem_domain *vshmem_domains_dead(
+	const struct vshmem_domains *domains, const vshmem_pool *pool);
+
+#endif
