@@ -38,6 +38,15 @@ pub fn receive_near(map: &Map, slot: usize) -> Option<u32> {
     (head.is_full() && head.take(map).expect("a word")).then(|| head.chunk().expect("a chunk"))
 }
 
+/// Whether two slots show that there is one message, in the slot of this number, and that it is of
+/// another type than this.
+pub fn has_one_of_another_type(map: &Map, slot: usize, kind: u32) -> bool {
+    let Some(head) = RingSlot::head_at(map, RING, slot).expect("a ring") else { return false };
+    let is_another = head.is_full() && head.chunk().is_some_and(|number| number / 10 != kind);
+    let tail = head.tail_if_alone(map, RING).expect("a ring");
+    is_another && tail.is_some_and(|tail| !tail.has_moved(map))
+}
+
 /// Sends a text in a chunk that a slot notes, or in this one.
 pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
     loop {
