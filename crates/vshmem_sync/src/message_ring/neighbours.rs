@@ -38,16 +38,40 @@ impl RingSlot {
         Ok(Self { at, word: map.load(at, Ordering::Acquire)?, index, is_oldest: false })
     }
 
-    /// The word of the slot before this one, if it has been filled with the position before this
-    /// one's, which is q above.
+    /// The word of the slot before this one.
     #[inline]
-    fn before(self, map: &Map, base: u64) -> Result<Option<u64>, Fault> {
-        let before = Self::read(map, base, self.index + RING_SLOTS - 1)?.word;
+    fn before(self, map: &Map, base: u64) -> Result<u64, Fault> {
+        Ok(Self::read(map, base, self.index + RING_SLOTS - 1)?.word)
+    }
+
+    /// Whether the slot before this one, with the word `before`, has been filled with the position
+    /// before this one's, which is q above.
+    #[inline]
+    fn follows(self, before: u64) -> bool {
         let lap = self.word & !(LAP - 1);
         let lap_before = if self.index == 0 { lap.wrapping_sub(LAP) } else { lap };
         let full_or_taken =
             if before & FULL != 0 { lap_before } else { lap_before.wrapping_add(LAP) };
-        Ok((before & !(LAP - 1) == full_or_taken).then_some(before))
+        before & !(LAP - 1) == full_or_taken
+    }
+
+    /// Whether this is the tail, which is free, of a ring where no message is long: as far as the
+    /// word of the slot before it says.
+    #[inline]
+    pub(super) fn is_tail_after(self, before: u64) -> bool {
+        let shows_tail = match before & FULL {
+            0 => before & (OLDEST | CLOSED) == OLDEST,
+            _ => before & (LARGE | CLOSED) == 0,
+        };
+        self.word & (FULL | CLOSED) == 0 && shows_tail && self.follows(before)
+    }
+
+    /// Whether this is the oldest message, or the tail if there is none: as far as the word of the
+    /// slot before it says.
+    #[inline]
+    pub(super) fn is_head_after(self, before: u64) -> bool {
+        let shows_head = before & (FULL | OLDEST | CLOSED) == OLDEST;
+        !self.is_closed() && shows_head && self.follows(before)
     }
 
     /// The slot of the tail of the ring at `base`, if that is the slot `guess`, no message in the
@@ -61,11 +85,7 @@ impl RingSlot {
         if ring_slot.word & (FULL | CLOSED) != 0 {
             return Ok(None);
         }
-        let is_tail = |before: u64| match before & FULL {
-            0 => before & (OLDEST | CLOSED) == OLDEST,
-            _ => before & (LARGE | CLOSED) == 0,
-        };
-        Ok(ring_slot.before(map, base)?.filter(|before| is_tail(*before)).map(|_| ring_slot))
+        Ok(ring_slot.is_tail_after(ring_slot.before(map, base)?).then_some(ring_slot))
     }
 
     /// The slot of the oldest message of the ring at `base`, or of the tail if there is none: if
@@ -79,9 +99,17 @@ impl RingSlot {
         if ring_slot.is_closed() {
             return Ok(None);
         }
-        let is_head = |before: u64| before & (FULL | OLDEST | CLOSED) == OLDEST;
         let head = Self { is_oldest: true, ..ring_slot };
-        Ok(ring_slot.before(map, base)?.filter(|before| is_head(*before)).map(|_| head))
+        Ok(ring_slot.is_head_after(ring_slot.before(map, base)?).then_some(head))
+    }
+
+    /// The slot before the tail, which is this slot; `None` if the tail is somewhere else by now.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    pub fn last_before(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
+        let before = Self::read(map, base, self.index + RING_SLOTS - 1)?;
+        Ok(self.follows(before.word).then_some(before))
     }
 
     /// The slot of the tail, if this is the oldest message and the only one: all before it have been

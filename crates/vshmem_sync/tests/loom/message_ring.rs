@@ -29,6 +29,29 @@ fn each_message_is_taken_once() {
     });
 }
 
+/// Two senders of different priorities, and a receiver who sends as well.
+#[test]
+fn no_message_comes_behind_one_of_a_lower_priority() {
+    explore(2, || {
+        let map = cells(BYTES);
+        assert!(send_in_order(&map, 4));
+        let senders: Vec<_> = [3, 5]
+            .into_iter()
+            .map(|message| {
+                let map = Arc::clone(&map);
+                thread::spawn(move || send_in_order(&map, message))
+            })
+            .collect();
+        assert!(receive(&map).is_some_and(|first| first == 4));
+        let third = send_in_order(&map, 2);
+        let sent = senders.into_iter().map(|it| it.join().expect("a thread"));
+        let sent = sent.filter(|it| *it).count() + usize::from(third);
+        let left: Vec<u32> = std::iter::from_fn(|| receive(&map)).collect();
+        assert_eq!(left.len(), sent);
+        assert!(left.is_sorted_by(|one, next| one >= next), "{left:?}");
+    });
+}
+
 /// Two senders, and a receiver who sends again in the chunk that it has taken.
 #[test]
 fn a_ring_never_holds_more_bytes_than_its_queue_allows() {

@@ -32,6 +32,25 @@ pub fn send_near(map: &Map, slot: usize, message: u32) -> bool {
     }
 }
 
+/// Sends a message whose priority is its number, unless there may be one with a lower number.
+pub fn send_in_order(map: &Map, message: u32) -> bool {
+    loop {
+        let tail = MessageRing::look(map, RING).expect("a ring").tail();
+        let Tail::Free(ring_slot) = tail else { return false };
+        let may_follow = match ring_slot.last_before(map, RING).expect("a ring") {
+            None => true,
+            Some(last) if !last.is_full() => last.was_oldest(),
+            Some(last) => last.chunk().is_some_and(|it| it >= message) && !last.has_moved(map),
+        };
+        if !may_follow {
+            return false;
+        }
+        if ring_slot.fill(map, message, false).expect("a word") {
+            return true;
+        }
+    }
+}
+
 /// Receives from the slot of this number, if two slots show that it has the oldest message.
 pub fn receive_near(map: &Map, slot: usize) -> Option<u32> {
     let head = RingSlot::head_at(map, RING, slot).expect("a ring")?;
