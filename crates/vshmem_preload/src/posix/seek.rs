@@ -4,9 +4,9 @@
 use libc::{c_int, off_t};
 use vshmem_ipc::Errno;
 
-use crate::descriptors::open;
 use crate::errno;
 use crate::next::system_call;
+use crate::object_descriptors::open;
 use crate::session::current;
 
 /// lseek(2), by whatever call.

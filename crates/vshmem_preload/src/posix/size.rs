@@ -5,8 +5,8 @@ use vshmem_ipc::Errno;
 use vshmem_session::Session;
 
 use crate::attached::mapping_cache;
-use crate::descriptors::{Descriptor, open};
 use crate::errno;
+use crate::object_descriptors::{Descriptor, open};
 use crate::posix::adopt;
 use crate::session::{current, exit};
 

@@ -7,8 +7,8 @@
 use libc::{c_int, gid_t, mode_t, uid_t};
 use vshmem_ipc::Errno;
 
-use crate::descriptors::{Object, open};
 use crate::errno;
+use crate::object_descriptors::{Object, open};
 use crate::session::caller::Me;
 use crate::session::current;
 
