@@ -88,8 +88,8 @@ pub(crate) fn shmget(
     Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
 }
 
-/// As `begin_segment`, near the node that is asked for, or else the caller's; pages that are missing
-/// because they are being cleaned are waited for.
+/// As `begin_segment`, near the node that is asked for, or else the caller's; pages that are
+/// missing because they are being cleaned are waited for.
 pub(super) fn begin_patiently(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -167,9 +167,9 @@ fn take_near<C: FnMut(u32, u32) -> Result<u32, Fault>>(
 
 /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
 ///
-/// The pages come from the first node of the order that has so many in a row, or else from anywhere.
-/// Pages that are `at_hand` are taken where they are in the extent that is taken from; otherwise,
-/// in a pool that keeps some ready, a large segment gets clean ones.
+/// The pages come from the first node of the order that has so many in a row, or else from
+/// anywhere. Pages that are `at_hand` are taken where they are in the extent that is taken from;
+/// otherwise, in a pool that keeps some ready, a large segment gets clean ones.
 fn begin_segment(
     context: &Context,
     lock_context: &LockContext<'_>,

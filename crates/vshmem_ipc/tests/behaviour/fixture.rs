@@ -304,8 +304,8 @@ pub fn room(pool: &Pool) -> PoolSpace {
     pool.space().expect("a count")
 }
 
-/// Asserts that the pool has nothing to complain about, once those who are in the middle of a change
-/// have come to its end: who is listed as a waiter may be still at it.
+/// Asserts that the pool has nothing to complain about, once those who are in the middle of a
+/// change have come to its end: who is listed as a waiter may be still at it.
 pub fn sound(pool: &Pool) {
     let mut findings: Vec<Finding> = Vec::new();
     until("the end of every change", || {

@@ -10,8 +10,8 @@
 //!   slot is free for p, the ring is empty.
 //!
 //! Both stays true for ever. That the slot is still as it was the compare-and-swap proves, as
-//! everywhere. Where to look is a guess, which proves nothing and needs no proof: a thread that finds
-//! something else here reads all words.
+//! everywhere. Where to look is a guess, which proves nothing and needs no proof: a thread that
+//! finds something else here reads all words.
 //!
 //! # Long messages
 //! A message carries the mark LARGE if its bytes or those of another one in the ring have to be
