@@ -64,8 +64,8 @@ impl Reading {
         }
     }
 
-    /// Lets `span` pass by `pause`, and looks at the sizes of messages meanwhile: what a queue holds
-    /// at two moments alone may not be what goes through it.
+    /// Lets `span` pass by `pause`, and looks at the sizes of messages meanwhile: what a queue
+    /// holds at two moments alone may not be what goes through it.
     pub fn see_sizes_for(
         &mut self,
         pool: &Pool,
