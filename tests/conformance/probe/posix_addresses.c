@@ -1,5 +1,5 @@
-/* A process that may use no more addresses (RLIMIT_AS) detaches a segment: POSIX objects may have the
- * addresses then. An implementation may keep mappings for later; it must not show. */
+/* A process that may use no more addresses (RLIMIT_AS) detaches a segment: other objects may have
+ * the addresses then. An implementation may keep mappings for later; it must not show. */
 #include "posix_shm.h"
 
 #include <semaphore.h>

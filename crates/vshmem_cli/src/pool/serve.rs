@@ -9,7 +9,7 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vshmem_link::Link;
-use vshmem_serve::{Ending, MOST_VECTORS, Places, Request, Server, XenServer};
+use vshmem_serve::{Ending, MOST_VECTORS, Request, Server, ServerPaths, XenServer};
 use vshmem_session::find;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -67,7 +67,7 @@ impl Serve {
         if let Err(error) = vshmem_agent::start(&place) {
             show::line(format!("pool {name}: no agent ({error})"))?;
         }
-        show::line(opening(&name, server.places(), self.vectors))?;
+        show::line(opening(&name, server.paths(), self.vectors))?;
         announce_ready();
         let mut gone = false;
         let ending = server.run(stop.as_fd(), &mut |event| {
@@ -113,19 +113,16 @@ fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
     end(name, ending)
 }
 
-fn opening(name: &str, places: &Places, vectors: u32) -> String {
-    let host = if places.usual {
+fn opening(name: &str, paths: &ServerPaths, vectors: u32) -> String {
+    let host = if paths.usual {
         "the host's processes are notified as well".to_owned()
     } else {
         format!(
             "the host's processes poll every 4 ms, because they expect {} in /run/vshmem/serve",
-            places.control.display()
+            paths.control.display()
         )
     };
-    format!(
-        "pool {name}: guests connect at {} ({vectors} vectors); {host}",
-        places.socket.display()
-    )
+    format!("pool {name}: guests connect at {} ({vectors} vectors); {host}", paths.socket.display())
 }
 
 fn cannot_catch(error: &std::io::Error) -> Failure {

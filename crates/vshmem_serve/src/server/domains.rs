@@ -22,7 +22,7 @@ impl Server {
             let Some(this_client) = self.client() else { return Ok(()) };
             if is_local(row, this_client) {
                 // Notifications for the host are delivered here, to containers as well.
-                let doorbell = self.places.usual.then_some(u32::from(self.host));
+                let doorbell = self.paths.usual.then_some(u32::from(self.host));
                 changed |=
                     row.address != doorbell && this_client.publish_for(row.index, doorbell)?;
                 continue;
