@@ -142,7 +142,6 @@ void vfi_rma_close(struct vfi_endpoint *ep)
 	struct vfi_rma *rma = ep->rma;
 	if (!rma)
 		return;
-	vfi_remotes_close(ep);
 	struct vfi_one_sided *one;
 	while ((one = rma->all)) {
 		rma->all = one->next_of_all;

@@ -68,10 +68,18 @@ void vfi_read_parameters(void)
 	vfi_parameters.peers = (int)number("peers", 1, 4096, 0);
 }
 
+/* A child opens its own; what its parent had is of no use to it. */
+void vfi_pool_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	pool = NULL;
+	tried = false;
+}
+
 vshmem_pool *vfi_pool(void)
 {
 	pthread_mutex_lock(&lock);
-	/* A child opens its own; what its parent had is of no use to it. */
+	/* Of a fork that calls no handlers (_Fork). */
 	if (tried && opened_by != getpid()) {
 		pool = NULL;
 		tried = false;

@@ -88,6 +88,26 @@ static void while_sending(void)
 	expect_unreachable();
 }
 
+/* What has no context has no completion, of an error neither: programs take each for one of theirs.
+ * The lane fills, so some wait for room. */
+static void while_injecting(void)
+{
+	ssize_t gave;
+	meet();
+	if (rank) {
+		usleep(200000);
+		die();
+	}
+	do {
+		gave = fi_tinject(ep[0], memory, 1000, peer[0], 5);
+		look();
+	} while (gave == 0 || gave == -FI_EAGAIN);
+	CHECK(gave == -FI_EHOSTUNREACH, "a message that is injected: %s", fi_strerror((int)-gave));
+	for (int looks = 0; looks < 100; looks++)
+		look();
+	expect_unreachable();
+}
+
 /* In the middle of a long message, and after short ones, which are received. */
 static void while_receiving(void)
 {
@@ -163,6 +183,7 @@ int main(void)
 	} rows[] = { { "killed while it is waited for", while_waiting },
 		{ "killed before it was sent to", before_contact },
 		{ "killed while it is sent to", while_sending },
+		{ "killed while messages without a context are sent to it", while_injecting },
 		{ "killed in the middle of a message", while_receiving },
 		{ "killed before it has received", before_delivery } };
 	int failed = 0;

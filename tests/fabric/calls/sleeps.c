@@ -1,4 +1,6 @@
-/* Two processes that sleep at a descriptor (FI_WAIT_FD) until the other has sent something.
+/* Two processes that sleep at a descriptor (FI_WAIT_FD) until the other has sent something. One is
+ * the child of the other, which had a descriptor before the fork. And descriptors that threads open
+ * and close at once.
  *
  *   sleeps [ROUNDS]
  */
@@ -6,6 +8,7 @@
 #include "sides.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -53,12 +56,70 @@ static void rounds(struct side *side, int count, int first)
 	}
 }
 
+/* A queue without an endpoint. */
+static struct {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_cq *cq;
+} alone;
+
+static struct fid_cq *new_queue(void)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD };
+	struct fid_cq *cq;
+	must(fi_cq_open(alone.domain, &attr, &cq, NULL) == 0, "fi_cq_open");
+	return cq;
+}
+
+static void open_alone(void)
+{
+	struct fi_info *hints = fi_allocinfo();
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->fabric_attr->prov_name = strdup("vshmem");
+	must(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &alone.info) == 0, "fi_getinfo");
+	fi_freeinfo(hints);
+	must(fi_fabric(alone.info->fabric_attr, &alone.fabric, NULL) == 0, "fi_fabric");
+	must(fi_domain(alone.fabric, alone.info, &alone.domain, NULL) == 0, "fi_domain");
+	alone.cq = new_queue();
+}
+
+static void close_alone(void)
+{
+	must(fi_close(&alone.cq->fid) == 0 && fi_close(&alone.domain->fid) == 0
+	                && fi_close(&alone.fabric->fid) == 0,
+		"close");
+	fi_freeinfo(alone.info);
+}
+
+static void *open_and_close(void *argument)
+{
+	for (int times = 0; times < 30; times++)
+		must(fi_close(&new_queue()->fid) == 0, "close of a queue");
+	return argument;
+}
+
+static void many_at_once(void)
+{
+	pthread_t threads[4];
+	open_alone();
+	must(fi_close(&alone.cq->fid) == 0, "close");
+	for (int nth = 0; nth < 4; nth++)
+		pthread_create(&threads[nth], NULL, open_and_close, NULL);
+	for (int nth = 0; nth < 4; nth++)
+		pthread_join(threads[nth], NULL);
+	alone.cq = new_queue();
+	close_alone();
+	passed("descriptors that threads open and close at once");
+}
+
 int main(int argc, char **argv)
 {
 	int ends[2], status, count = argc > 1 ? atoi(argv[1]) : 200;
 	struct timespec begun, over;
 	must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
 	side_wait = FI_WAIT_FD;
+	open_alone();
 	pid_t child = fork();
 	struct side side;
 	open_side(&side, ends[child != 0], FI_MR_BASIC);
@@ -71,16 +132,21 @@ int main(int argc, char **argv)
 		char word;
 		must(read(ends[0], &word, 1) == 1, "the other has ended");
 		close_side(&side);
+		/* What a child has of its parent's is closed without harm. */
+		must(fi_close(&alone.cq->fid) == 0, "close of the parent's queue");
 		_exit(0);
 	}
 	must(write(ends[1], "", 1) == 1 && waitpid(child, &status, 0) == child && status == 0,
 		"the other failed");
 	must(slept > 0, "nobody slept");
 	close_side(&side);
+	close_alone();
 	printf("%d rounds, asleep %d times, %.1f us each\n", count, slept,
 		((double)(over.tv_sec - begun.tv_sec) * 1e9
 	                + (double)(over.tv_nsec - begun.tv_nsec))
 	                / 1e3 / count);
-	printf("1 passed, 0 failed\n");
+	passed("two processes, of which one is the other's child");
+	many_at_once();
+	printf("%d passed, 0 failed\n", passes);
 	return 0;
 }
