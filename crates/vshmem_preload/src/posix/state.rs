@@ -189,11 +189,5 @@ pub fn on_object(
     kernel: impl FnOnce() -> c_int,
     object: impl FnOnce(i32) -> Result<(), Errno>,
 ) -> c_int {
-    if open::object_of(file).is_none() {
-        return kernel();
-    }
-    match open::shared_memory(file) {
-        Some((id, _)) => errno::answer_unit(object(id)),
-        None => kernel(),
-    }
+    open::on_shared_memory(file, kernel, |id, _| errno::answer_unit(object(id)))
 }

@@ -48,16 +48,10 @@ impl Transfer {
     /// The call on one buffer.
     #[inline]
     pub fn of(self, start: *mut u8, bytes: usize, call: impl FnOnce() -> isize) -> isize {
-        if open::object_of(self.file).is_none() {
-            return call();
-        }
-        match open::shared_memory(self.file) {
-            None => call(),
-            Some((id, known)) => {
-                let part = iovec { iov_base: start.cast(), iov_len: bytes };
-                errno::answer(self.carry_out(id, known, &[part]).map(|n| n as i64)) as isize
-            }
-        }
+        open::on_shared_memory(self.file, call, |id, known| {
+            let part = iovec { iov_base: start.cast(), iov_len: bytes };
+            errno::answer(self.carry_out(id, known, &[part]).map(|n| n as i64)) as isize
+        })
     }
 
     /// The call on several buffers.
@@ -71,18 +65,12 @@ impl Transfer {
         count: c_int,
         call: impl FnOnce() -> isize,
     ) -> isize {
-        if open::object_of(self.file).is_none() {
-            return call();
-        }
-        match open::shared_memory(self.file) {
-            None => call(),
-            Some((id, known)) => {
-                // SAFETY: by this function's own contract.
-                let parts = unsafe { parts_at(parts, count) };
-                let done = parts.and_then(|parts| self.carry_out(id, known, parts));
-                errno::answer(done.map(|n| n as i64)) as isize
-            }
-        }
+        open::on_shared_memory(self.file, call, |id, known| {
+            // SAFETY: by this function's own contract.
+            let parts = unsafe { parts_at(parts, count) };
+            let done = parts.and_then(|parts| self.carry_out(id, known, parts));
+            errno::answer(done.map(|n| n as i64)) as isize
+        })
     }
 
     #[cold]

@@ -52,18 +52,6 @@ impl Caller for Maker {
         gid == self.gid
     }
 
-    fn owns_all(&self) -> bool {
-        false
-    }
-
-    fn administers(&self) -> bool {
-        false
-    }
-
-    fn unlimited(&self) -> bool {
-        false
-    }
-
     fn overrides_modes(&self) -> bool {
         self.uid == 0
     }

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use attach_table::{Attaching, Changing, Counts, Marks, Piece, Rights, Table};
 
-/// Dice that fall the same way each time.
+/// Random numbers that are the same each time.
 struct Random(u64);
 
 impl Random {
-    fn throw(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -27,7 +27,7 @@ impl Random {
 fn the_table_says_what_a_model_of_pages_says() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..300 {
-        let sequence: Vec<u8> = (0..1200).map(|_| random.throw() as u8).collect();
+        let sequence: Vec<u8> = (0..1200).map(|_| random.next() as u8).collect();
         sequence::play(&sequence);
     }
 }

@@ -103,8 +103,8 @@ impl Server {
 
     fn declare_dead(&mut self, row: &DomainRow, why: &'static str) {
         let Some(this_client) = self.client() else { return };
-        let settled = row.state == DomainState::Dead && row.clients == 0;
-        if settled || is_local(row, this_client) {
+        let is_over = row.state == DomainState::Dead && row.clients == 0;
+        if is_over || is_local(row, this_client) {
             return;
         }
         if this_client.reap_epoch(row.index, row.epoch).is_ok() {

@@ -51,7 +51,7 @@ pub(crate) trait Machine: Send + Sync {
     /// How long a guest may take to boot.
     fn boot_time(&self) -> Duration;
 
-    /// Makes what all guests of a lab boot from, and settles what is to be settled. `binary` is
+    /// Makes what all guests of a lab boot from, and writes what is chosen into the record. `binary` is
     /// their PID 1.
     fn prepare(
         &self,
