@@ -66,7 +66,7 @@ impl Serve {
         // It notices the death of this process and takes the host's doorbell back.
         begin(&name, &place, opening(&name, server.paths(), self.vectors))?;
         let mut gone = false;
-        let ending = server.run(stop.as_fd(), &mut |event| tell(&name, &event, &mut gone))?;
+        let ending = server.run(stop.as_fd(), &mut |event| tell(&name, event, &mut gone))?;
         drop(server);
         end(&name, ending)
     }
@@ -110,7 +110,7 @@ fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
         format!("pool {name}: guests are granted it as they come, and revoked as they go");
     begin(name, &place, opening)?;
     let mut gone = false;
-    let ending = server.run(stop.as_fd(), &mut |event| tell(name, &event, &mut gone))?;
+    let ending = server.run(stop.as_fd(), &mut |event| tell(name, event, &mut gone))?;
     drop(server);
     end(name, ending)
 }
