@@ -14,6 +14,7 @@ use vshmem_wire::NAME_BYTES;
 
 use crate::attached::attach_table::Attaching;
 use crate::attached::mapping_cache::{self, Through};
+use crate::process;
 use crate::process_shared::{semaphore_at, semaphore_page};
 use crate::session::caller::Me;
 use crate::session::{current, exit};
@@ -208,29 +209,24 @@ impl Entry {
     }
 }
 
-/// The right to use [`ENTRIES`]: the process that has it, so that a child does not wait for a
-/// thread of its parent's.
-static HOLDER: AtomicU32 = AtomicU32::new(0);
-
+/// The right to use [`ENTRIES`]. A child does not wait for a thread of its parent's: it has a word
+/// of its own. Not by pids: in a PID namespace of its own a child may have that of its parent.
 struct Table;
 
 impl Table {
     fn lock() -> Self {
-        let me = rustix::process::getpid().as_raw_nonzero().get() as u32;
-        loop {
-            let holder = HOLDER.load(Ordering::Relaxed);
-            let order = (Ordering::Acquire, Ordering::Relaxed);
-            if holder != me && HOLDER.compare_exchange(holder, me, order.0, order.1).is_ok() {
-                return Self;
-            }
+        let (free, held) = (0, 1);
+        let order = (Ordering::Acquire, Ordering::Relaxed);
+        while process::word_of_process().compare_exchange(free, held, order.0, order.1).is_err() {
             wait_a_moment();
         }
+        Self
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        HOLDER.store(0, Ordering::Release);
+        process::word_of_process().store(0, Ordering::Release);
     }
 }
 

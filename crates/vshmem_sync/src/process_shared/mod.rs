@@ -42,6 +42,9 @@
 //! * ADDRESS: the swap that sets WAITERS, and then, queued, a sequentially consistent look at the
 //!   word (`waits`). Pairs with the swap that changes the word, and then [`Futex::wake`]'s look at
 //!   the queue, after a sequentially consistent fence: at least one of the two sees the other.
+//! * A thread that is queued and finds there that its word has changed was woken by that. Another
+//!   wake-up that takes it off the queue before it leaves is not for it: it wakes the next in its
+//!   place (`Futex::wait`). A signal of a condition variable would otherwise be lost with it.
 //! * ENDED: queued, a look at the owner's client (`has_ended`). Pairs with the change of that
 //!   client's state before all that sleep are woken.
 //!

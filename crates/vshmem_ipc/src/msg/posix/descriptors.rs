@@ -31,11 +31,12 @@ pub(crate) fn count(
     index: u32,
     more: u32,
 ) -> Result<bool, Fault> {
+    // Before the word of the record is made of it: it may come from another client's record.
+    let queue = queue_in(txn, layout, index)?;
     let more_held = AttachCount::descriptors(more);
     if !add(txn, layout, client, held_word(index), more_held)? {
         return Ok(false);
     }
-    let queue = queue_in(txn, layout, index)?;
     let opened = txn.get(at!(queue, opened))?;
     txn.set(at!(queue, opened), opened.saturating_add(more))?;
     Ok(true)

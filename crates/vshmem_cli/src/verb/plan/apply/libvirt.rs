@@ -1,5 +1,5 @@
-//! Domains of libvirt, by its command virsh. A domain is known by a UUID that is recorded before it is
-//! defined, so that nobody else's is ever removed.
+//! Domains of libvirt, by its command virsh. A domain is known by a UUID that is recorded before it
+//! is defined, so that nobody else's is ever removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

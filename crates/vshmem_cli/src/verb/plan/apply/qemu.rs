@@ -26,8 +26,8 @@ const PER_GIB: Duration = Duration::from_secs(2);
 const STARTING: Duration = Duration::from_secs(60);
 /// How long it may take to end after it has left a connection.
 const LEAVING: Duration = Duration::from_secs(2);
-/// What becomes QEMU: it waits for a line first, so that its pid is recorded before there is a guest.
-/// If none comes because this process was killed, it ends.
+/// What becomes QEMU: it waits for a line first, so that its pid is recorded before there is a
+/// guest. If none comes because this process was killed, it ends.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 const QEMU: &str = "qemu-system-x86_64";
 

@@ -9,8 +9,8 @@ use super::applied_plan::{AppliedPlan, Change};
 use super::record_directory::RecordDirectory;
 use crate::failure::Failure;
 
-/// Looks for another applied plan that needs this setting of the plan `name`, and records there what
-/// was before both. The other plan's name; `None`: no plan needs it, and it can be undone.
+/// Looks for another applied plan that needs this setting of the plan `name`, and records there
+/// what was before both. The other plan's name; `None`: no plan needs it, and it can be undone.
 pub fn leave_to_another(
     records: &RecordDirectory,
     name: &str,

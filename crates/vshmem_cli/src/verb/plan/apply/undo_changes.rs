@@ -13,9 +13,9 @@ use super::shared_setting::leave_to_another;
 use super::{libvirt, pool, process};
 use crate::failure::{Failure, failed};
 
-/// Undoes all changes, and removes the plan's record. What cannot be undone stays recorded, so that it
-/// can be tried again; the sentences say why. `tell` is given a line for each change, once what is
-/// left is recorded.
+/// Undoes all changes, and removes the plan's record. What cannot be undone stays recorded, so that
+/// it can be tried again; the sentences say why. `tell` is given a line for each change, once what
+/// is left is recorded.
 pub fn undo_changes(
     records: &RecordDirectory,
     root: &Path,
