@@ -40,7 +40,7 @@
 #define VFI_LANE_HEADER_BYTES 8 /* before each message of a lane */
 /* Whole lines of a lane, with the 8 bytes before each message: pieces then leave no gap at its end.
  */
-#define VFI_PIECE_BYTES (32 * 1024 - 8) /* of a longer message, with the header */
+#define VFI_PIECE_BYTES (16 * 1024 - 8) /* of a longer message, with the header */
 #define VFI_EAGER_BYTES (16 * 1024 - 8) /* with its header, where lanes are long enough */
 #define VFI_TX_SIZE     1024 /* operations under way, before a caller gets -FI_EAGAIN */
 #define VFI_RX_SIZE     65536

@@ -43,6 +43,9 @@ pub enum PoolPlacement {
     PerPair,
     /// One pool for all guests, on all of their nodes in turn.
     Interleave,
+    /// One pool for all guests, with a range of its pages on each of their nodes: new segments lie
+    /// on the node of the guest that makes them.
+    Ranges,
     /// One pool for all guests, on this node.
     Node(u32),
 }
