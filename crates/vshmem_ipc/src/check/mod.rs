@@ -43,9 +43,9 @@ const PAUSES: &[Duration] = if cfg!(fuzzing) {
     ]
 };
 
-/// Checks the whole pool. What is found has been found each time the check looked: while clients are
-/// at work, each look finds steps that are under way, but hardly the same ones. A step of a process
-/// that is stopped shows as a finding.
+/// Checks the whole pool. What is found has been found each time the check looked: while clients
+/// are at work, each look finds steps that are under way, but hardly the same ones. A step of a
+/// process that is stopped shows as a finding.
 pub(crate) fn check(pool: &Pool) -> Result<Vec<Finding>, Failure> {
     let mut findings = look(pool)?;
     for &pause in PAUSES {

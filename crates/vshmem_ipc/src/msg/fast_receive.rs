@@ -225,7 +225,7 @@ fn take_message(
     }
     let size = (header.size as usize).min(wanted.room);
     if ring_slot.is_inline() {
-        let payload = ring_slot.inline_text(map)?;
+        let payload = ring_slot.inline_payload(map)?;
         return finish(context, queue, ring_slot, header.mtype, &payload[..size], caller, deliver);
     }
     let payload = chunk_of(ring_slot)?.offset(layout)? + MSG_HEADER_BYTES;

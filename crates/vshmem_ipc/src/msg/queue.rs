@@ -1,14 +1,15 @@
 //! A queue that has been looked up, and what the calls tell of it.
 
 use rustix::io::Errno;
-use vshmem_mem::Instant;
-use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_mem::{Instant, Map};
+use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitKind};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
-use crate::pool::id::Place;
+use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
+use crate::registry::name;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, SlotState};
 use crate::wait::wait_queue::WaitQueue;
@@ -179,6 +180,12 @@ impl Queue {
         }
     }
 
+    /// Whether this is a queue of POSIX; else it is one of System V.
+    #[inline]
+    pub(crate) fn is_posix(&self, map: &Map) -> Result<bool, Fault> {
+        name::is_posix(map, Kind::Queue, self.slot)
+    }
+
     pub(crate) fn state_word(&self, state: ObjectState) -> u32 {
         SlotState { state: state as u32, sequence: self.sequence }.pack()
     }
@@ -204,7 +211,7 @@ pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
 
 #[cold]
 fn is_system_v(context: &Context, queue: &Queue, id: i32) -> Result<bool, Fault> {
-    let found = load_value(context.pool().map(), at!(queue, most_messages))? == 0;
+    let found = !queue.is_posix(context.pool().map())?;
     if found {
         context.ring_hints.note_system_v(queue.index, id);
     }

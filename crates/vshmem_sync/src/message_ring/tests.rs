@@ -33,7 +33,7 @@ fn fill(map: &Map, unit: u32) -> Tail {
 /// What the tests take out: the unit, or the payload that stands for it.
 fn number(map: &Map, ring_slot: RingSlot) -> Option<u32> {
     if ring_slot.is_inline() {
-        let text = ring_slot.inline_text(map).expect("a payload");
+        let text = ring_slot.inline_payload(map).expect("a payload");
         assert_eq!(ring_slot.inline(), Some((77, 4)));
         return Some(u64::from_le_bytes(text) as u32);
     }
@@ -202,7 +202,7 @@ fn only_short_texts_of_small_types_fit_into_a_slot() {
         let ring_slot = MessageRing::look(&map, 0).expect("a ring").messages().next();
         let ring_slot = ring_slot.expect("a message");
         assert_eq!((ring_slot.inline(), ring_slot.chunk()), (Some((4711, text.len())), None));
-        assert_eq!(&ring_slot.inline_text(&map).expect("a payload")[..text.len()], text);
+        assert_eq!(&ring_slot.inline_payload(&map).expect("a payload")[..text.len()], text);
         assert!(ring_slot.take(&map).expect("a word") && !ring_slot.taken().is_inline());
     }
     assert!(MessageRing::look(&map, 0).expect("a ring").vacant().all(|s| s.chunk().is_none()));

@@ -7,7 +7,8 @@
 //!
 //! # States
 //! ```text
-//!   mutex:      free (0) --lock--> held (owner) --sleeper--> held, WAITERS --unlock--> free, one woken
+//!   mutex:      free (0) --lock--> held (owner) --sleeper--> held, WAITERS --unlock--> free, one
+//!   woken
 //!               held, owner has ended --lock--> held, INCONSISTENT (EOWNERDEAD)
 //!                 --consistent--> held; --unlock--> NOT_RECOVERABLE, for ever
 //!   condition:  sequence --wait--> sequence, WAITERS --signal--> the next sequence: who looks goes on

@@ -101,7 +101,7 @@ pub fn text_in(map: &Map, ring_slot: RingSlot) -> u64 {
     match ring_slot.inline() {
         Some(what) => {
             assert_eq!(what, (7, 8));
-            u64::from_le_bytes(ring_slot.inline_text(map).expect("a text"))
+            u64::from_le_bytes(ring_slot.inline_payload(map).expect("a text"))
         }
         None => u64::from(ring_slot.chunk().expect("a chunk")),
     }

@@ -1,5 +1,5 @@
-//! Figures: lines over a logarithmic axis, intervals below each other, distributions. Each is an SVG
-//! that needs nothing else.
+//! Figures: lines over a logarithmic axis, intervals below each other, distributions. Each is an
+//! SVG that needs nothing else.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -47,6 +47,22 @@ pub fn shared_memory(file: c_int) -> Option<(i32, Descriptor)> {
     }
 }
 
+/// A call on a descriptor: `known` where it is of a shared memory object, else `call`.
+#[inline]
+pub fn on_shared_memory<R>(
+    file: c_int,
+    call: impl FnOnce() -> R,
+    known: impl FnOnce(i32, Descriptor) -> R,
+) -> R {
+    if object_of(file).is_none() {
+        return call();
+    }
+    match shared_memory(file) {
+        None => call(),
+        Some((id, descriptor)) => known(id, descriptor),
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn compare(file: c_int, known: Descriptor) -> Option<Descriptor> {

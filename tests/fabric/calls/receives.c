@@ -1,6 +1,6 @@
 /* Receives of several messages, and messages that are looked at, claimed or not wanted any more. */
 #define _GNU_SOURCE
-#include "messages.h"
+#include "endpoints.h"
 
 #include <string.h>
 

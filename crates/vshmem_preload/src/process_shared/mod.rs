@@ -2,14 +2,15 @@
 //! need of this process.
 //!
 //! `owner` is the calling thread as a lock's word names it; `sleeper` sleeps and wakes by address;
-//! `held` knows which robust mutexes a thread holds that ends; `deadline` reads the program's
-//! times; `named` has the semaphores that this process has opened by name, and `object_page` where.
+//! `robust_mutexes` knows which of them a thread holds that ends; `deadline` reads the program's
+//! times; `named_semaphores` has those that this process has opened by name, and `semaphore_page`
+//! where.
 
 pub mod deadline;
-pub mod held;
-pub mod named;
-mod object_page;
+pub mod named_semaphores;
 pub mod owner;
+pub mod robust_mutexes;
+mod semaphore_page;
 pub mod sleeper;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -67,8 +68,8 @@ object_at!(rwlock_at, libc::pthread_rwlock_t, SharedRwLock);
 object_at!(barrier_at, libc::pthread_barrier_t, SharedBarrier);
 object_at!(semaphore_at, libc::sem_t, SharedSemaphore);
 
-/// The place for a new object of the pool's, if it is to be one: the program wants it shared between
-/// processes, what it is lies in the pool by `--share`, and the memory does.
+/// The place for a new object of the pool's, if it is to be one: the program wants it shared
+/// between processes, what it is lies in the pool by `--share`, and the memory does.
 ///
 /// # Safety
 /// An object of libc's type lies there, or is to.

@@ -1,6 +1,6 @@
 /* Two processes with an endpoint or two each, and operations that are waited for. */
-#ifndef FABRIC_MESSAGES_H
-#define FABRIC_MESSAGES_H
+#ifndef FABRIC_ENDPOINTS_H
+#define FABRIC_ENDPOINTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@ use libc::{c_void, pthread_key_t};
 use vshmem_ipc::{Errno, SharedMutex};
 use vshmem_mem::Mapping;
 
-use crate::locks::sleeper::{self, Sleeper};
-use crate::locks::{mutex_at, owner};
+use crate::process_shared::sleeper::{self, Sleeper};
+use crate::process_shared::{mutex_at, owner};
 use crate::session::thread_words::{self, ThreadWords};
 
 /// Mutexes of one thread at most; further ones are not noted.

@@ -4,7 +4,7 @@
  * of it, with ranks 0 and 1, meet by files in the directory.
  */
 #define _GNU_SOURCE
-#include "messages.h"
+#include "endpoints.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// The places of one server.
+/// The paths of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct ServerPaths {
     /// Where QEMU connects.
     pub socket: PathBuf,
     /// Where processes of the host ask for notifications.
@@ -15,8 +15,8 @@ pub struct Places {
     pub usual: bool,
 }
 
-impl Places {
-    /// The usual places for a pool: under /run/vshmem/serve.
+impl ServerPaths {
+    /// The usual paths for a pool: under /run/vshmem/serve.
     #[must_use]
     pub fn usual(pool: &str) -> Self {
         let control = vshmem_link::control_socket(pool);
@@ -44,24 +44,24 @@ impl Places {
         }
     }
 
-    /// The usual places where this process can make them; else, with a socket of the caller's
+    /// The usual paths where this process can make them; else, with a socket of the caller's
     /// choice, beside that one.
     ///
     /// # Errors
     /// What making /run/vshmem/serve came back with, when there is no other place to go.
     pub fn choose(pool: &str, socket: Option<&Path>) -> std::io::Result<Self> {
-        let mut places = Self::usual(pool);
-        let directory = places.control.parent().unwrap_or(Path::new("/")).to_owned();
+        let mut paths = Self::usual(pool);
+        let directory = paths.control.parent().unwrap_or(Path::new("/")).to_owned();
         let made = std::fs::create_dir_all(&directory).and_then(|()| {
             let probe = directory.join(format!(".{pool}.{}", std::process::id()));
             std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe))
         });
         match (made, socket) {
             (Ok(()), Some(socket)) => {
-                places.socket = socket.to_owned();
-                Ok(places)
+                paths.socket = socket.to_owned();
+                Ok(paths)
             }
-            (Ok(()), None) => Ok(places),
+            (Ok(()), None) => Ok(paths),
             (Err(_), Some(socket)) => Ok(Self::beside(socket)),
             (Err(error), None) => Err(error),
         }

@@ -44,7 +44,7 @@ pub fn take_over(this_client: &Client, may_use: &dyn Fn(Found) -> bool) {
     each_open(|file| {
         let found = marker::recognize(file).filter(|found| entered < MOST && may_use(*found));
         let Some(Found { descriptor: known, .. }) = found else { return };
-        // One more than before its exec, until that is settled below.
+        // One more than before its exec, until that is decided below.
         if open::keep(known.object).is_err() || open::register(file, known).is_err() {
             return;
         }

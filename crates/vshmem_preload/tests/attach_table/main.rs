@@ -1,6 +1,6 @@
-//! the attach table against a model of mappings, and by many threads at once.
+//! The attach table against a model of mappings, and by many threads at once.
 
-#![allow(unsafe_code)] // of the attach table' own: the signal mask
+#![allow(unsafe_code)] // of the attach table's own: the signal mask
 
 #[expect(dead_code, unused_imports, reason = "the library uses all of it")]
 #[path = "../../src/attached/attach_table/mod.rs"]
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use attach_table::{Attaching, Changing, Counts, Marks, Piece, Rights, Table};
 
-/// Dice that fall the same way each time.
+/// Random numbers that are the same each time.
 struct Random(u64);
 
 impl Random {
-    fn throw(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -24,17 +24,17 @@ impl Random {
 }
 
 #[test]
-fn the_books_say_what_a_model_of_pages_says() {
+fn the_table_says_what_a_model_of_pages_says() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..300 {
-        let sequence: Vec<u8> = (0..1200).map(|_| random.throw() as u8).collect();
+        let sequence: Vec<u8> = (0..1200).map(|_| random.next() as u8).collect();
         sequence::play(&sequence);
     }
 }
 
 #[test]
 fn what_fuzzing_has_kept_is_played_again() {
-    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/books");
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/attach_table");
     for entry in std::fs::read_dir(kept).unwrap() {
         sequence::play(&std::fs::read(entry.unwrap().path()).unwrap());
     }

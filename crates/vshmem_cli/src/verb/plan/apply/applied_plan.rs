@@ -1,11 +1,11 @@
-//! What is noted of a plan that is applied: its changes, with what was there before.
+//! What is recorded of a plan that is applied: its changes, with what was there before.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use vshmem_plan::Plan;
 
-/// What is noted of a plan.
+/// What is recorded of a plan.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AppliedPlan {
     /// Its name.

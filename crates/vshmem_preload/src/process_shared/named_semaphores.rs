@@ -13,11 +13,11 @@ use vshmem_session::Session;
 use vshmem_wire::NAME_BYTES;
 
 use crate::attached::attach_table::Attaching;
-use crate::attached::mapping_cache::Through;
-use crate::locks::{object_page, semaphore_at};
+use crate::attached::mapping_cache::{self, Through};
 use crate::process;
+use crate::process_shared::{semaphore_at, semaphore_page};
 use crate::session::caller::Me;
-use crate::session::current;
+use crate::session::{current, exit};
 
 /// Bytes of an object.
 const PAGE: u64 = 4096;
@@ -109,13 +109,16 @@ fn open_object(session: &Session, name: &[u8], how: How) -> Result<i32, Errno> {
     let new = PosixOpen { create: true, exclusive: how.exclusive, mode: how.mode, ..existing };
     let fill = |offset| make_semaphore(session, offset, how.value);
     let beginning = Beginning { bytes: PAGE, fill: &fill };
-    client.posix_shm_open_filled(name, new, beginning, &Me::now(), &Through(session))
+    exit::retry_after_reaping(client, &[Errno::NOSPC, Errno::NOMEM, Errno::NFILE], || {
+        client.posix_shm_open_filled(name, new, beginning, &Me::now(), &Through(session))
+    })
 }
 
 /// Makes a semaphore at the beginning of the page at `offset` in the pool, which no other process
 /// has yet.
 fn make_semaphore(session: &Session, offset: u64, value: u32) -> Result<(), Errno> {
-    let page = session.link().map(offset, PAGE as usize, Protection::READ_WRITE)?;
+    let map = || session.link().map(offset, PAGE as usize, Protection::READ_WRITE);
+    let page = mapping_cache::map_with_room(map)?;
     // SAFETY: the page is mapped there until this function ends, and the semaphore consists of
     // atomics.
     unsafe { page.start().cast::<SharedSemaphore>().as_ref() }.init(value)
@@ -129,13 +132,13 @@ fn attached(session: &Session, id: i32) -> Result<NonNull<SharedSemaphore>, Errn
     }
     let entry = ENTRIES.iter().find(|entry| entry.is_free()).ok_or(Errno::MFILE)?;
     // An object of this name that has no memory was made by shm_open.
-    let start = object_page::attach(session, id).map_err(|error| match error {
+    let start = semaphore_page::attach(session, id).map_err(|error| match error {
         Errno::NXIO => Errno::INVAL,
         error => error,
     })?;
     // SAFETY: a page of the object is attached there, and stays so while the table is locked.
     if unsafe { semaphore_at(start.as_ptr().cast()) }.is_none() {
-        object_page::detach(session, id, start.as_ptr().addr());
+        semaphore_page::detach(session, id, start.as_ptr().addr());
         return Err(Errno::INVAL);
     }
     entry.fill(id, start);
@@ -156,7 +159,7 @@ pub fn close(at: *const libc::sem_t) -> Option<()> {
     let entry = ENTRIES.iter().find(|entry| entry.is_at(at.addr()))?;
     if entry.opened.fetch_sub(1, Ordering::Relaxed) == 1 {
         entry.at.store(0, Ordering::Relaxed);
-        object_page::detach(session, entry.id.load(Ordering::Relaxed) as i32, at.addr());
+        semaphore_page::detach(session, entry.id.load(Ordering::Relaxed) as i32, at.addr());
     }
     Some(())
 }
@@ -206,8 +209,8 @@ impl Entry {
     }
 }
 
-/// The right to use [`ENTRIES`]. A child does not wait for a thread of its parent's: it has a word of
-/// its own. Not by pids: in a PID namespace of its own a child may have that of its parent.
+/// The right to use [`ENTRIES`]. A child does not wait for a thread of its parent's: it has a word
+/// of its own. Not by pids: in a PID namespace of its own a child may have that of its parent.
 struct Table;
 
 impl Table {

@@ -1,6 +1,6 @@
 /* What the tests of messages share: two processes, their endpoints, and waiting. */
 #define _GNU_SOURCE
-#include "messages.h"
+#include "endpoints.h"
 
 #include <sched.h>
 #include <string.h>

@@ -78,7 +78,7 @@ static uint32_t first_free, last_free;
 static opal_free_list_t operations, replies;
 static uint32_t queued;
 
-bool vshmem_onesided_open(void)
+bool vshmem_one_sided_open(void)
 {
 	parts = calloc(PARTS, sizeof(*parts));
 	if (!parts)
@@ -182,7 +182,7 @@ static int ask(operation_t *operation)
 	return 0;
 }
 
-int vshmem_onesided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_onesided what,
+int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_one_sided what,
 	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
 	const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
 	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
@@ -345,7 +345,7 @@ static void complete_part(
 		finish(operation);
 }
 
-void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes)
+void vshmem_one_sided_arrived(uint32_t lane, const void *text, uint32_t bytes)
 {
 	struct request request;
 	if (bytes < sizeof(request))
@@ -367,7 +367,7 @@ static opal_list_item_t *dequeue(opal_list_t *queue)
 
 /* Tells the callers of all operations of an endpoint that they have failed: its peer can no longer
  * be asked, nor answered. Called where progress is made, by one thread at a time. */
-int vshmem_onesided_fail(vshmem_endpoint *endpoint)
+int vshmem_one_sided_fail(vshmem_endpoint *endpoint)
 {
 	opal_list_t failed;
 	int done = 0;
@@ -405,7 +405,7 @@ int vshmem_onesided_fail(vshmem_endpoint *endpoint)
 	return done;
 }
 
-int vshmem_onesided_waiting(vshmem_endpoint *endpoint)
+int vshmem_one_sided_waiting(vshmem_endpoint *endpoint)
 {
 	int done = 0, rc = 0;
 	OPAL_THREAD_LOCK(&endpoint->lock);
@@ -435,7 +435,7 @@ int vshmem_onesided_waiting(vshmem_endpoint *endpoint)
 	        && !(opal_list_is_empty(&endpoint->unasked)
 	                && opal_list_is_empty(&endpoint->unanswered));
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
-	return failed ? done + vshmem_onesided_fail(endpoint) : done;
+	return failed ? done + vshmem_one_sided_fail(endpoint) : done;
 }
 
 static void forget(vshmem_endpoint *endpoint)
@@ -448,7 +448,7 @@ static void forget(vshmem_endpoint *endpoint)
 			&operations, (opal_free_list_item_t *)dequeue(&endpoint->unasked));
 }
 
-void vshmem_onesided_close(void)
+void vshmem_one_sided_close(void)
 {
 	vshmem_endpoint *endpoint;
 	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)

@@ -1,6 +1,6 @@
 /* A peer that is killed: what was under way with it ends with an error, and nobody hangs. */
 #define _GNU_SOURCE
-#include "messages.h"
+#include "endpoints.h"
 
 #include <signal.h>
 #include <string.h>
