@@ -1,4 +1,5 @@
-/* A delay in semop, to be found by `vshmem bench guard`: loaded before the library that it delays. */
+/* A delay in semop, to be found by `vshmem bench guard`: loaded before the library that it
+ * delays. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/ipc.h>

@@ -9,8 +9,8 @@
 //!   then p is the lowest position that has not been taken. So its message is the oldest; or if the
 //!   slot is free for p, the ring is empty.
 //!
-//! * If p is the oldest, then as long as the slot behind it is free for p + 1 it is the only message:
-//!   nothing has been filled behind it.
+//! * If p is the oldest, then as long as the slot behind it is free for p + 1 it is the only
+//!   message: nothing has been filled behind it.
 //!
 //! The first two stay true for ever; the third holds at the moment that the slot is read. That the
 //! slot is still as it was the compare-and-swap proves, as everywhere. Where to look is a guess,
@@ -112,8 +112,8 @@ impl RingSlot {
         Ok(self.follows(before.word).then_some(before))
     }
 
-    /// The slot of the tail, if this is the oldest message and the only one: all before it have been
-    /// taken, and the next position is free.
+    /// The slot of the tail, if this is the oldest message and the only one: all before it have
+    /// been taken, and the next position is free.
     ///
     /// # Errors
     /// When it is outside the pool.

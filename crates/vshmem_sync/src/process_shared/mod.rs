@@ -11,7 +11,7 @@
 //!   woken
 //!               held, owner has ended --lock--> held, INCONSISTENT (EOWNERDEAD)
 //!                 --consistent--> held; --unlock--> NOT_RECOVERABLE, for ever
-//!   condition:  sequence --wait--> sequence, WAITERS --signal--> the next sequence: who looks goes on
+//!   condition:  sequence --wait--> sequence, WAITERS --signal--> the next: pollers continue
 //!               sequence, WAITERS --sleep--> and SLEEPERS --signal--> the next sequence, one woken
 //!   semaphore:  value --post--> value + 1, one woken if any waits; --wait--> value - 1, or sleeps
 //!   rwlock:     readers, or WRITER; the last one that leaves wakes all

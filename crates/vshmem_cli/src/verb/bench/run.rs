@@ -1,6 +1,6 @@
 //! `vshmem bench run`: the papers' measurements, into a directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -134,11 +134,7 @@ impl Run {
         };
         let terminal = Terminal::watch()?;
         let (mut journal, mut contents) = Journal::open(directory, study)?;
-        let guests = match &self.lab {
-            Some(lab) => format!("those of the lab {lab}"),
-            None => "User Mode Linux, one CPU each".to_owned(),
-        };
-        let facts = Facts { guests: Some(guests), ..Facts::here() };
+        let facts = self.facts();
         if let Some(differences) = contents.other_machine(&facts) {
             return failed(format!(
                 "{0} was begun on another machine ({differences}): figures of two machines are not compared in one run. Name another directory; `vshmem bench compare {0} THAT` shows both",
@@ -172,25 +168,39 @@ impl Run {
             }
             other => other?,
         };
-        let pages = report::write(directory, &contents)?;
+        self.show_results(directory, &contents, ended)
+    }
+
+    /// Writes the report, and says what it is about and what is missing.
+    fn show_results(&self, directory: &Path, contents: &Contents, ended: Ended) -> Outcome {
+        let pages = report::write(directory, contents)?;
         if contents.samples.is_empty() {
             let why = contents.failed_runs.first().map_or("", |failed_run| &failed_run.why);
             return failed(format!("nothing could be run. {why}"));
         }
-        super::report::show_headlines(&contents, &pages)?;
-        let failures = report::missing(&contents);
+        super::report::show_headlines(contents, &pages)?;
+        let failures = report::missing(contents);
         for (why, cases) in &failures {
             show::line(format!("not measured ({} cases): {why}", cases.len()))?;
         }
         if ended == Ended::OutOfTime {
             show::line(format!(
                 "stopped by --minutes: {}; `vshmem bench run {}` goes on",
-                self.course(&contents),
+                self.course(contents),
                 directory.display()
             ))?;
         }
         show::line(format!("{}", pages.display()))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The machine and its guests.
+    fn facts(&self) -> Facts {
+        let guests = match &self.lab {
+            Some(lab) => format!("those of the lab {lab}"),
+            None => "User Mode Linux, one CPU each".to_owned(),
+        };
+        Facts { guests: Some(guests), ..Facts::here() }
     }
 
     /// How far a study is, and how long the rest takes.

@@ -38,8 +38,8 @@ pub use pdf::figures as pdf_figures;
 /// The page's name in its directory.
 pub const PAGE: &str = "report.html";
 
-/// Writes `report.html`, `results.md`, `summary.csv`, `samples.csv`, `figures/*.svg` and `*.tex` and
-/// `tables/*.tex` into that directory; the page's path.
+/// Writes `report.html`, `results.md`, `summary.csv`, `samples.csv`, `figures/*.svg` and `*.tex`
+/// and `tables/*.tex` into that directory; the page's path.
 ///
 /// # Errors
 /// When one of them cannot be written.
