@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use vshmem_bench::report::Rows;
 use vshmem_bench::study::{
-    Case, Environment, Extent, Facts, Journal, Placement, PlanComparison, ServerPaths, Session,
-    Setup, Study, catalogue, clear_leftovers, report, resume, this_process,
+    Case, Environment, Extent, Facts, Journal, Placement, Places, PlanComparison, Session, Setup,
+    Study, catalogue, clear_leftovers, report, resume, this_process,
 };
 use vshmem_bench::{Error, Kernels};
 
@@ -135,7 +135,7 @@ impl Run {
             show::line(format!("{}: resumes after {done} of {whole} runs", directory.display()))?;
         }
         let command = own_binary()?;
-        let mut places = ServerPaths::new(Setup {
+        let mut places = Places::new(Setup {
             kernels: Kernels::of(self.programs.clone(), &command),
             command,
             lab: self.lab.clone(),
