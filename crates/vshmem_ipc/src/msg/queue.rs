@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{Failure, flatten};
 use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
 use crate::registry::name;
@@ -200,12 +200,22 @@ impl Queue {
 #[inline]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
-    let find = || -> Verdict<Queue> {
-        let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(Err(Errno::INVAL)) };
-        let is_posix = queue.is_posix(context.pool().map())?;
-        Ok(if is_posix { Err(Errno::INVAL) } else { Ok(queue) })
-    };
-    flatten(find())
+    let queue = flatten(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))?;
+    // That is on a cache line of its own, which no other call of System V reads.
+    if context.ring_hints.is_system_v(place.index, id) || is_system_v(context, &queue, id)? {
+        Ok(queue)
+    } else {
+        Err(Errno::INVAL.into())
+    }
+}
+
+#[cold]
+fn is_system_v(context: &Context, queue: &Queue, id: i32) -> Result<bool, Fault> {
+    let found = !queue.is_posix(context.pool().map())?;
+    if found {
+        context.ring_hints.note_system_v(queue.index, id);
+    }
+    Ok(found)
 }
 
 /// The queue of an id, whether System V's or POSIX's.

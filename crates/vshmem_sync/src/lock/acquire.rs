@@ -12,12 +12,13 @@ use crate::fault::Fault;
 use crate::wait::yield_cpu;
 
 /// Polls before a waiting thread gives the CPU away.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 400 };
+const SPINS: u32 = if cfg!(any(loom, fuzzing)) { 0 } else { 400 };
 /// Then it gives the CPU away this often, and then sleeps for 50 us each time.
 const YIELDS: u32 = 8;
 /// It takes over when the word has not changed for so long: longer than any change takes while its
 /// holder runs. By the clock: where many wait for a CPU a single yield may last longer.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_millis(2);
+const TIMEOUT: std::time::Duration =
+    std::time::Duration::from_millis(if cfg!(fuzzing) { 0 } else { 2 });
 
 /// Every so often, who has held a lock last as well leaves it to others for some looks.
 const STREAK: u64 = 128;

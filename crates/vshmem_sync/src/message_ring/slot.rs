@@ -149,6 +149,14 @@ impl RingSlot {
         self.word & FULL != 0
     }
 
+    /// Of a free slot: whether all messages before the one that was taken last had been taken by
+    /// then.
+    #[inline]
+    #[must_use]
+    pub fn was_oldest(self) -> bool {
+        self.word & OLDEST != 0
+    }
+
     /// Whether only a change under the lock may fill or empty the slot.
     #[inline]
     #[must_use]

@@ -39,6 +39,9 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
         variables: Vec::new(),
     };
     cases.extend(both.map(|place| huge.case(Model::None, place, recipe.clone())));
+    let file = draft("faults-file", 4096, Figure::cost("mean_ns", "ns"));
+    let recipe = alone("faults", &[("kind", "file".to_owned())]);
+    cases.extend(both.map(|place| file.case(Model::None, place, recipe.clone())));
     cases.extend(streams());
     for (name, run) in COLD_AND_WARM {
         let draft = draft(&format!("faults-{name}"), 4096, Figure::cost("mean_ns", "ns"));
