@@ -7,7 +7,7 @@ mod rig;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -407,6 +407,30 @@ fn what_others_may_write_is_not_undone() {
     fs::remove_file(&state).unwrap();
     fs::rename(&elsewhere, &state).unwrap();
     host.undo();
+}
+
+/// A user who is not root, where root has made /run/vshmem, as it is on every machine with pools.
+#[test]
+fn a_user_who_is_not_root_is_told_that_plans_are_roots() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let host = Host::new();
+    let plan = host.plan(&Name::new("users"), &[]);
+    let open = |place: &Path, mode| {
+        fs::set_permissions(place, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(host.directory.path(), 0o755);
+    fs::create_dir(host.root().join("run/vshmem")).unwrap();
+    let before = host.files();
+    let root = host.root();
+    for words in [&["apply", "--plan", &plan, "--to", "host"][..], &["undo"]] {
+        let mut command = vshmem();
+        command.arg("plan").arg(words[0]).arg("--root").arg(&root).args(&words[1..]);
+        let said = complaint(&command.uid(4321).gid(4321).output().unwrap());
+        assert!(said.contains("it is root's") && said.contains("`sudo vshmem plan"), "{said}");
+    }
+    assert_eq!(host.files(), before);
 }
 
 /// The processes whose command line has this in it.

@@ -194,8 +194,15 @@ fn file(name: &str) -> String {
 fn require_own(file: BorrowedFd<'_>, path: &Path) -> Result<(), Failure> {
     let facts = rustix::fs::fstat(file)
         .or_else(|error| failed(format!("{}: cannot look at it: {error}", path.display())))?;
-    if facts.st_uid == rustix::process::geteuid().as_raw() && facts.st_mode & 0o022 == 0 {
+    let closed = facts.st_mode & 0o022 == 0;
+    if closed && facts.st_uid == rustix::process::geteuid().as_raw() {
         return Ok(());
+    }
+    if closed && facts.st_uid == 0 {
+        return failed(format!(
+            "{}: it is root's, who alone changes the host's settings and places guests by a plan. Run this as root: `sudo vshmem plan apply ...`; `vshmem plan apply --dry-run ...` shows to anyone what it would do",
+            path.display()
+        ));
     }
     failed(format!(
         "{}: others may change it (owner {}, mode {:o}), so nothing is done by it. `ls -ld {0}` shows it; who applied the plan can undo it",
