@@ -41,8 +41,7 @@ programs: setup
 	@$(MAKE) -s -C tests/conformance/share
 	@$(MAKE) -s -C tests/mpi
 	@$(MAKE) -s -C tests/fabric
-	@$(MAKE) -s -C tests/fabric/provider
-	@$(MAKE) -s -C tests/fabric/one_sided
+	@$(MAKE) -s -C tests/fabric/calls
 	@$(MAKE) -s -C tests/team
 	@$(MAKE) -s -C tests/signals
 	@$(MAKE) -s -C tests/stress

@@ -107,14 +107,6 @@ static int drop(struct fid_av *fid, fi_addr_t *addrs, size_t count, uint64_t fla
 {
 	struct vfi_av *av = container_of(fid, struct vfi_av, fid);
 	(void)flags;
-	/* Endpoints first: they take their own lock, and then the vector's. */
-	for (struct vfi_endpoint *ep = av->endpoints; ep; ep = ep->next_of_av) {
-		vfi_lock(ep->domain, &ep->lock);
-		for (size_t nth = 0; nth < count; nth++)
-			if (addrs[nth] < ep->by_addr_room)
-				ep->by_addr[addrs[nth]] = NULL;
-		vfi_unlock(ep->domain, &ep->lock);
-	}
 	int rc = 0;
 	vfi_lock(av->domain, &av->lock);
 	for (size_t nth = 0; nth < count; nth++) {
@@ -127,6 +119,19 @@ static int drop(struct fid_av *fid, fi_addr_t *addrs, size_t count, uint64_t fla
 	if (av->hash_room)
 		rehash(av, av->hash_room);
 	vfi_unlock(av->domain, &av->lock);
+	/* What an endpoint has of them, once it cannot take them from the vector any more. */
+	if (av->domain->threads)
+		pthread_rwlock_rdlock(&av->bound.lock);
+	for (uint32_t bound = 0; bound < av->bound.count; bound++) {
+		struct vfi_endpoint *ep = av->bound.endpoints[bound];
+		vfi_lock(ep->domain, &ep->lock);
+		for (size_t nth = 0; nth < count; nth++)
+			if (addrs[nth] < ep->by_addr_room)
+				ep->by_addr[addrs[nth]] = NULL;
+		vfi_unlock(ep->domain, &ep->lock);
+	}
+	if (av->domain->threads)
+		pthread_rwlock_unlock(&av->bound.lock);
 	return rc;
 }
 
@@ -182,10 +187,12 @@ static const char *to_string(struct fid_av *fid, const void *address, char *text
 static int close_av(struct fid *fid)
 {
 	struct vfi_av *av = container_of(fid, struct vfi_av, fid.fid);
-	if (av->endpoints)
+	if (av->bound.count)
 		return -FI_EBUSY;
 	__atomic_sub_fetch(&av->domain->used, 1, __ATOMIC_RELAXED);
 	pthread_mutex_destroy(&av->lock);
+	pthread_rwlock_destroy(&av->bound.lock);
+	free(av->bound.endpoints);
 	free(av->rows);
 	free(av->by_nonce);
 	free(av);
@@ -231,6 +238,7 @@ int vfi_av_open(
 	av->domain = domain;
 	av->version = 1;
 	pthread_mutex_init(&av->lock, NULL);
+	pthread_rwlock_init(&av->bound.lock, NULL);
 	if (attr && attr->count > domain->expected)
 		domain->expected = attr->count < 4096 ? (uint32_t)attr->count : 4096;
 	if (attr && attr->type == FI_AV_UNSPEC)

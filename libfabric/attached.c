@@ -22,6 +22,12 @@ struct attached {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct attached *list;
 
+void vfi_attached_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list = NULL;
+}
+
 /* A page, and how many of them memory of the program is looked for before a region's start. */
 enum { PAGE = 4096, PAGES = 1 << 14 };
 

@@ -83,7 +83,7 @@ void vfi_tx_failed(struct vfi_endpoint *ep, struct vfi_counter *counter, void *c
 	uint64_t flags, int error, int prov_errno)
 {
 	vfi_count(counter, true);
-	if (!ep->tx_cq)
+	if (!ep->tx_cq || !flags)
 		return;
 	struct fi_cq_err_entry entry = {
 		.op_context = context, .flags = flags, .err = error, .prov_errno = prov_errno

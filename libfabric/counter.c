@@ -70,7 +70,7 @@ static int wait_for(struct fid_cntr *fid, uint64_t threshold, int timeout)
 static int close_counter(struct fid *fid)
 {
 	struct vfi_counter *counter = container_of(fid, struct vfi_counter, fid.fid);
-	if (counter->bound.count)
+	if (counter->bound.count || __atomic_load_n(&counter->regions, __ATOMIC_ACQUIRE))
 		return -FI_EBUSY;
 	if (counter->wait)
 		vfi_wait_close(counter->wait);

@@ -126,9 +126,7 @@ static int bind_ep(struct fid *fid, struct fid *bound, uint64_t flags)
 	switch (bound->fclass) {
 	case FI_CLASS_AV:
 		ep->av = container_of(bound, struct vfi_av, fid.fid);
-		ep->next_of_av = ep->av->endpoints;
-		ep->av->endpoints = ep;
-		return 0;
+		return add_bound(&ep->av->bound, ep) ? 0 : -FI_ENOMEM;
 	case FI_CLASS_CQ: return bind_cq(ep, container_of(bound, struct vfi_cq, fid.fid), flags);
 	case FI_CLASS_CNTR:
 		return bind_counter(ep, container_of(bound, struct vfi_counter, fid.fid), flags);
@@ -174,28 +172,29 @@ static int control(struct fid *fid, int command, void *argument)
 
 static void unbind(struct vfi_endpoint *ep)
 {
-	struct vfi_counter *counters[] = { ep->send_counter, ep->receive_counter, ep->read_counter,
-		ep->write_counter, ep->remote_read_counter, ep->remote_write_counter };
-	for (size_t nth = 0; nth < sizeof(counters) / sizeof(counters[0]); nth++)
-		if (counters[nth])
-			drop_bound(&counters[nth]->bound, ep);
+	struct vfi_counter **counters[] = { &ep->send_counter, &ep->receive_counter,
+		&ep->read_counter, &ep->write_counter, &ep->remote_read_counter,
+		&ep->remote_write_counter };
+	for (size_t nth = 0; nth < sizeof(counters) / sizeof(counters[0]); nth++) {
+		if (*counters[nth])
+			drop_bound(&(*counters[nth])->bound, ep);
+		*counters[nth] = NULL;
+	}
 	if (ep->tx_cq)
 		drop_bound(&ep->tx_cq->bound, ep);
 	if (ep->rx_cq)
 		drop_bound(&ep->rx_cq->bound, ep);
-	struct vfi_endpoint **link = ep->av ? &ep->av->endpoints : NULL;
-	while (link && *link && *link != ep)
-		link = &(*link)->next_of_av;
-	if (link && *link)
-		*link = ep->next_of_av;
+	ep->tx_cq = ep->rx_cq = NULL;
+	if (ep->av)
+		drop_bound(&ep->av->bound, ep);
 }
 
 static int close_ep(struct fid *fid)
 {
 	struct vfi_endpoint *ep = of(fid);
 	unbind(ep);
-	vfi_rma_close(ep);
 	vfi_peers_close(ep);
+	vfi_rma_close(ep);
 	vfi_matching_close(ep);
 	vfi_operations_close(ep);
 	vfi_tokens_close(ep);

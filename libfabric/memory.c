@@ -9,11 +9,22 @@
 
 #define container(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 
+/* A counter that a region counts by is not closed. */
+static void count_by(struct fid_cntr *counter, int regions)
+{
+	if (counter)
+		__atomic_add_fetch(&container(counter, struct vfi_counter, fid)->regions,
+			(uint32_t)regions, __ATOMIC_ACQ_REL);
+}
+
 static int close_region(struct fid *fid)
 {
 	struct vfi_region *region = container(fid, struct vfi_region, fid.fid);
+	struct fid_cntr *counters[] = { region->read, region->written };
 	__atomic_sub_fetch(&region->domain->used, 1, __ATOMIC_RELAXED);
 	vfi_region_remove(region);
+	for (size_t nth = 0; nth < 2; nth++)
+		count_by(counters[nth], -1);
 	return 0;
 }
 
@@ -25,7 +36,15 @@ static int bind_region(struct fid *fid, struct fid *bound, uint64_t flags)
 		return 0;
 	if (bound->fclass != FI_CLASS_CNTR || !(flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)))
 		return -FI_EINVAL;
-	vfi_region_count(region, container(bound, struct fid_cntr, fid), flags);
+	struct fid_cntr *counter = container(bound, struct fid_cntr, fid);
+	struct fid_cntr *before[] = { region->read, region->written };
+	for (size_t nth = 0; nth < 2; nth++) {
+		if (!(flags & (nth == 0 ? FI_REMOTE_READ : FI_REMOTE_WRITE)))
+			continue;
+		count_by(counter, 1);
+		count_by(before[nth], -1);
+	}
+	vfi_region_count(region, counter, flags);
 	return 0;
 }
 

@@ -72,7 +72,7 @@ static ssize_t msg_inject(struct fid_ep *fid, const void *buffer, size_t bytes, 
 {
 	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	return vfi_start_send(
-		of(fid), &(struct vfi_call) { &part, 1, to, 0, 0, 0, NULL, FI_INJECT, false });
+		of(fid), &(struct vfi_call) { &part, 1, to, 0, 0, 0, NULL, VFI_INJECT, false });
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc,
@@ -91,7 +91,7 @@ static ssize_t msg_injectdata(
 	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	return vfi_start_send(of(fid),
 		&(struct vfi_call) {
-			&part, 1, to, 0, 0, data, NULL, FI_INJECT | FI_REMOTE_CQ_DATA, false });
+			&part, 1, to, 0, 0, data, NULL, VFI_INJECT | FI_REMOTE_CQ_DATA, false });
 }
 
 struct fi_ops_msg vfi_msg_ops = {
@@ -164,7 +164,7 @@ static ssize_t tagged_inject(
 {
 	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	return vfi_start_send(
-		of(fid), &(struct vfi_call) { &part, 1, to, tag, 0, 0, NULL, FI_INJECT, true });
+		of(fid), &(struct vfi_call) { &part, 1, to, tag, 0, 0, NULL, VFI_INJECT, true });
 }
 
 static ssize_t tagged_senddata(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc,
@@ -183,7 +183,7 @@ static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buffer, size_t 
 	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	return vfi_start_send(of(fid),
 		&(struct vfi_call) {
-			&part, 1, to, tag, 0, data, NULL, FI_INJECT | FI_REMOTE_CQ_DATA, true });
+			&part, 1, to, tag, 0, data, NULL, VFI_INJECT | FI_REMOTE_CQ_DATA, true });
 }
 
 struct fi_ops_tagged vfi_tagged_ops = {

@@ -16,6 +16,8 @@ static bool fetches(const struct vfi_request *request)
 
 static uint64_t completion_flags(const struct vfi_request *request)
 {
+	if (request->silent)
+		return 0;
 	if (request->what == VFI_PUT)
 		return FI_RMA | FI_WRITE;
 	if (request->what == VFI_GET)
@@ -28,7 +30,10 @@ static bool is_wanted(const struct vfi_endpoint *ep, const struct vfi_request *r
 
 static struct vfi_counter *counter_of(
 	const struct vfi_endpoint *ep, const struct vfi_request *request)
-{ return completion_flags(request) & FI_READ ? ep->read_counter : ep->write_counter; }
+{
+	bool reads = request->what == VFI_GET || (request->what == VFI_ATOMIC && fetches(request));
+	return reads ? ep->read_counter : ep->write_counter;
+}
 
 static void done(struct vfi_endpoint *ep, const struct vfi_request *request)
 {
@@ -42,7 +47,7 @@ static ssize_t failed(
 {
 	vfi_tx_failed(ep, counter_of(ep, request), request->context, completion_flags(request),
 		error, prov_errno);
-	return 0;
+	return request->silent ? -error : 0;
 }
 
 /* With the memory at hand. Stores of one operation are seen before those of a later one. */

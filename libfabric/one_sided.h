@@ -89,7 +89,6 @@ struct vfi_reading {
 
 /* remote.c */
 struct vfi_remote *vfi_remote_of(struct vfi_endpoint *ep, struct vfi_peer *peer);
-void vfi_remotes_close(struct vfi_endpoint *ep);
 
 /* copy.c */
 /* Copies between BYTES in one place and parts, from FROM in the latter on. */

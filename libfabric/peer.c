@@ -278,21 +278,18 @@ int vfi_peer_push(struct vfi_endpoint *ep, struct vfi_peer *peer)
 	return pushed;
 }
 
-void vfi_peer_fail(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, int prov_errno)
+/* Ends all that is under way with a peer, and gives its lane back. */
+static void end_peer(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, int prov_errno)
 {
-	if (peer->error)
-		return;
 	peer->error = error;
 	peer->prov_errno = prov_errno;
-	vfi_log(FI_LOG_WARN, FI_LOG_EP_CTRL, "a peer is gone: %s (%s)", strerror(error),
-		strerror(prov_errno));
 	while (peer->waiting.first) {
 		struct vfi_outgoing *message = vfi_queue_take(&peer->waiting);
 		message->sent(ep, peer, message, error, prov_errno);
 	}
 	/* All whose pieces are sent are in the table. */
 	peer->sending = (struct vfi_queue) { 0 };
-	for (uint32_t index = 0; index < ep->tokens.room; index++) {
+	for (uint32_t index = 0; peer->under_way && index < ep->tokens.room; index++) {
 		struct vfi_operation *operation = ep->tokens.entries[index].operation;
 		if (!operation || operation->peer != peer)
 			continue;
@@ -304,6 +301,50 @@ void vfi_peer_fail(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, in
 	vfi_remote_close(ep, peer);
 	vshmem_lane_close(peer->lane);
 	peer->lane = NULL;
+}
+
+void vfi_peer_fail(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, int prov_errno)
+{
+	if (peer->error)
+		return;
+	vfi_log(FI_LOG_WARN, FI_LOG_EP_CTRL, "a peer is gone: %s (%s)", strerror(error),
+		strerror(prov_errno));
+	end_peer(ep, peer, error, prov_errno);
+}
+
+/* Whether nothing leads to a peer any more: it is gone, and the program has no address of it. */
+static bool is_forgotten(struct vfi_endpoint *ep, const struct vfi_peer *peer)
+{
+	return peer->error && peer->settled && !peer->under_way && !peer->busy
+	        && !peer->waiting.first
+	        && vfi_av_of_nonce(ep->av, peer->address.nonce) == FI_ADDR_NOTAVAIL;
+}
+
+static void free_peer(struct vfi_endpoint *ep, struct vfi_peer *peer)
+{
+	struct vfi_peer **slot = &ep->by_nonce[slot_of(ep, peer->address.nonce)];
+	while (*slot != peer)
+		slot = &(*slot)->next_in_hash;
+	*slot = peer->next_in_hash;
+	for (uint32_t lane = 0; lane < ep->source_room; lane++)
+		if (ep->sources[lane].peer == peer)
+			ep->sources[lane].peer = NULL;
+	ep->peer_count--;
+	vfi_remote_free(ep, peer);
+	free(peer);
+}
+
+void vfi_peers_forget(struct vfi_endpoint *ep)
+{
+	struct vfi_peer **link = &ep->peers, *peer;
+	while ((peer = *link)) {
+		if (!is_forgotten(ep, peer)) {
+			link = &peer->next;
+			continue;
+		}
+		*link = peer->next;
+		free_peer(ep, peer);
+	}
 }
 
 struct vfi_source *vfi_source_of(struct vfi_endpoint *ep, uint32_t lane)
@@ -344,12 +385,10 @@ void vfi_peers_close(struct vfi_endpoint *ep)
 {
 	struct vfi_peer *peer;
 	while ((peer = ep->peers)) {
+		if (!peer->error)
+			end_peer(ep, peer, FI_ECANCELED, 0);
 		ep->peers = peer->next;
-		if (peer->wake)
-			vfi_wake_close(ep, peer);
-		vfi_remote_close(ep, peer);
-		vshmem_lane_close(peer->lane);
-		free(peer);
+		free_peer(ep, peer);
 	}
 	free(ep->by_nonce);
 	free(ep->by_addr);

@@ -120,6 +120,7 @@ static void look_after_peers(struct vfi_endpoint *ep)
 			vfi_directed_fail(ep, peer->address.nonce, peer->error, peer->prov_errno);
 		}
 	}
+	vfi_peers_forget(ep);
 	/* A lane shows whether a process lives: one is claimed of those that are waited for. */
 	struct vfi_receive *lists[] = { ep->posted.first, ep->posted_tagged.first };
 	for (size_t nth = 0; nth < 2; nth++) {

@@ -1,7 +1,16 @@
 /* What libfabric's core calls when it loads the provider. */
+#include "regions.h"
 #include "vshmem_fi.h"
 
 static void cleanup(void) { vfi_close_pool(); }
+
+/* A thread that does not exist in the child may have held any of the locks. */
+static void forked(void)
+{
+	vfi_pool_forked();
+	vfi_attached_forked();
+	vfi_waits_forked();
+}
 
 struct fi_provider vfi_provider = {
 	.version = FI_VERSION(1, 0),
@@ -19,5 +28,8 @@ FI_EXT_INI
 		return NULL;
 	vfi_provider.fi_version = vfi_core.version();
 	vfi_read_parameters();
+	static bool watches;
+	if (!watches)
+		watches = pthread_atfork(NULL, NULL, forked) == 0;
 	return &vfi_provider;
 }

@@ -122,6 +122,8 @@ void vfi_attached_drop(vshmem_pool *pool, int id);
 /* New memory of the pool; -ENOENT of the latter: it is none that was taken. */
 int vfi_attached_hold(vshmem_pool *pool, uint64_t bytes, void **start);
 int vfi_attached_release(vshmem_pool *pool, void *start);
+/* In a child: what its parent has attached is its parent's. */
+void vfi_attached_forked(void);
 
 /* direct.c: a peer's record, as this process uses it. */
 struct vfi_direct;

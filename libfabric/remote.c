@@ -33,32 +33,16 @@ void vfi_remote_close(struct vfi_endpoint *ep, struct vfi_peer *peer)
 	}
 }
 
-/* Answers that were never sent. */
-static void drop_answers(struct vfi_queue *queue)
-{
-	struct vfi_outgoing **link = &queue->first;
-	queue->last = NULL;
-	while (*link) {
-		struct vfi_outgoing *out = *link;
-		if (out->operation == VFI_ANSWER) {
-			*link = out->next;
-			free(out);
-		} else {
-			queue->last = out;
-			link = &out->next;
-		}
-	}
-}
-
-void vfi_remotes_close(struct vfi_endpoint *ep)
+void vfi_remote_free(struct vfi_endpoint *ep, struct vfi_peer *peer)
 {
 	struct vfi_rma *rma = ep->rma;
-	struct vfi_remote *remote;
-	while ((remote = rma->remotes)) {
-		rma->remotes = remote->next;
-		vfi_remote_close(ep, remote->peer);
-		drop_answers(&remote->peer->waiting);
-		remote->peer->memory = NULL;
-		free(remote);
-	}
+	struct vfi_remote *remote = peer->memory, **link;
+	if (!remote)
+		return;
+	vfi_remote_close(ep, peer);
+	for (link = &rma->remotes; *link != remote;)
+		link = &(*link)->next;
+	*link = remote->next;
+	peer->memory = NULL;
+	free(remote);
 }

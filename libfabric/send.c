@@ -5,16 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t completion_flags(const struct vfi_call *call)
-{ return FI_SEND | (call->tagged ? FI_TAGGED : FI_MSG); }
+static bool is_silent(const struct vfi_call *call)
+{ return (call->flags & VFI_INJECT) == VFI_INJECT; }
 
-/* An error is told even of what was injected. */
+static uint64_t completion_flags(const struct vfi_call *call)
+{ return is_silent(call) ? 0 : FI_SEND | (call->tagged ? FI_TAGGED : FI_MSG); }
+
+/* Programs take each completion's context for one of theirs: what has none fails by its call. */
 static ssize_t fail(struct vfi_endpoint *ep, const struct vfi_call *call, struct vfi_peer *peer)
 {
 	int error = peer->error == FI_ECONNRESET ? FI_EHOSTUNREACH : peer->error;
 	vfi_tx_failed(ep, ep->send_counter, call->context, completion_flags(call), error,
 		peer->prov_errno);
-	return 0;
+	return is_silent(call) ? -error : 0;
 }
 
 static void give_up(

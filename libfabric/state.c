@@ -56,7 +56,7 @@ void vfi_read_parameters(void)
 			"Pool to join; otherwise the one that VSHMEM_POOL names, or that this "
 			"guest was given" },
 		{ "port_bytes", "Bytes of an endpoint's port at most (4m); less in a small pool" },
-		{ "lane_bytes", "Bytes of a lane, of each peer that sends, at most (512k)" },
+		{ "lane_bytes", "Bytes of a lane, of each peer that sends, at most (256k)" },
 		{ "peers", "Peers that may send to an endpoint (64, or the job's size)" },
 	};
 	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++)
@@ -64,14 +64,22 @@ void vfi_read_parameters(void)
 			&vfi_provider, rows[row].name, FI_PARAM_STRING, "%s", rows[row].help);
 	vfi_core.param_get(&vfi_provider, "pool", &vfi_parameters.pool);
 	vfi_parameters.port_bytes = (size_t)number("port_bytes", 4096, INT64_C(1) << 40, 4 << 20);
-	vfi_parameters.lane_bytes = (size_t)number("lane_bytes", 4096, 4 << 20, 512 << 10);
+	vfi_parameters.lane_bytes = (size_t)number("lane_bytes", 4096, 4 << 20, 256 << 10);
 	vfi_parameters.peers = (int)number("peers", 1, 4096, 0);
+}
+
+/* A child opens its own; what its parent had is of no use to it. */
+void vfi_pool_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	pool = NULL;
+	tried = false;
 }
 
 vshmem_pool *vfi_pool(void)
 {
 	pthread_mutex_lock(&lock);
-	/* A child opens its own; what its parent had is of no use to it. */
+	/* Of a fork that calls no handlers (_Fork). */
 	if (tried && opened_by != getpid()) {
 		pool = NULL;
 		tried = false;

@@ -40,7 +40,7 @@
 #define VFI_LANE_HEADER_BYTES 8 /* before each message of a lane */
 /* Whole lines of a lane, with the 8 bytes before each message: pieces then leave no gap at its end.
  */
-#define VFI_PIECE_BYTES (32 * 1024 - 8) /* of a longer message, with the header */
+#define VFI_PIECE_BYTES (16 * 1024 - 8) /* of a longer message, with the header */
 #define VFI_EAGER_BYTES (16 * 1024 - 8) /* with its header, where lanes are long enough */
 #define VFI_TX_SIZE     1024 /* operations under way, before a caller gets -FI_EAGAIN */
 #define VFI_RX_SIZE     65536
@@ -89,6 +89,15 @@ struct vfi_domain {
 	struct vfi_memory *memory; /* memory.c */
 };
 
+/* Endpoints of a completion queue or a counter, for which progress is made when it is read, or of
+ * an address vector. They are bound and closed while other threads are there: the lock is taken
+ * around an endpoint's. */
+struct vfi_bound {
+	pthread_rwlock_t lock;
+	struct vfi_endpoint **endpoints;
+	uint32_t count;
+};
+
 /* An address vector. An fi_addr_t is an index, in a table and in a map. */
 struct vfi_av {
 	struct fid_av fid;
@@ -102,7 +111,7 @@ struct vfi_av {
 	uint32_t *by_nonce; /* hash: index + 1 */
 	size_t hash_room;
 	uint64_t version; /* raised when an address goes or comes */
-	struct vfi_endpoint *endpoints; /* by next_of_av */
+	struct vfi_bound bound; /* endpoints that have its indices */
 	uint32_t used;
 };
 
@@ -110,14 +119,6 @@ struct vfi_completion {
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source;
 	struct fi_cq_err_entry *error; /* NULL: it has succeeded */
-};
-
-/* Endpoints that make progress when a completion queue or a counter is read. */
-struct vfi_bound {
-	/* Endpoints are bound and closed while other threads make progress. */
-	pthread_rwlock_t lock;
-	struct vfi_endpoint **endpoints;
-	uint32_t count;
 };
 
 struct vfi_cq {
@@ -139,6 +140,7 @@ struct vfi_counter {
 	struct fid_cntr fid;
 	struct vfi_domain *domain;
 	uint64_t value, errors;
+	uint32_t regions; /* that count by it */
 	struct vfi_bound bound;
 	struct vfi_wait *wait;
 };
@@ -186,7 +188,6 @@ struct vfi_endpoint {
 	struct fid_ep fid;
 	struct vfi_domain *domain;
 	struct vfi_av *av;
-	struct vfi_endpoint *next_of_av;
 	struct vfi_cq *tx_cq, *rx_cq;
 	struct vfi_counter *send_counter, *receive_counter, *read_counter, *write_counter,
 		*remote_read_counter, *remote_write_counter;
@@ -282,6 +283,7 @@ void vfi_read_parameters(void);
 /* The pool, which stays open until the library ends; NULL: there is none. */
 vshmem_pool *vfi_pool(void);
 void vfi_close_pool(void);
+void vfi_pool_forked(void);
 /* Processes of the job, as its launcher says; 0: it does not. */
 uint32_t vfi_job_size(void);
 /* Lanes of a port, for so many peers at least; bytes of it, unless the pool is too full. */
@@ -297,7 +299,7 @@ void vfi_cq_add(struct vfi_cq *cq, const struct fi_cq_tagged_entry *entry, fi_ad
 void vfi_cq_add_error(struct vfi_cq *cq, const struct fi_cq_err_entry *error, fi_addr_t source);
 void vfi_count(struct vfi_counter *counter, bool failed);
 /* An operation that this endpoint began has ended. FLAGS: those of the completion (FI_SEND,
- * FI_TAGGED ...); WANTED: the program is to be told. */
+ * FI_TAGGED ...), 0: it has none, nor one of an error; WANTED: the program is to be told. */
 void vfi_tx_done(struct vfi_endpoint *ep, struct vfi_counter *counter, void *context,
 	uint64_t flags, bool wanted);
 void vfi_tx_failed(struct vfi_endpoint *ep, struct vfi_counter *counter, void *context,
@@ -339,6 +341,7 @@ void vfi_wait_signal(struct vfi_wait *wait);
 /* remote.c */
 /* Before a peer's lane is closed: what is known of its memory is given back. */
 void vfi_remote_close(struct vfi_endpoint *ep, struct vfi_peer *peer);
+void vfi_remote_free(struct vfi_endpoint *ep, struct vfi_peer *peer);
 
 /* peer.c */
 /* The peer of an address, with its lane claimed. 0, or -FI_E...: -FI_EINVAL (no such address),
@@ -368,6 +371,9 @@ void vfi_peer_fail(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, in
 /* Who sends on a lane of the own port; NULL: nobody. */
 struct vfi_source *vfi_source_of(struct vfi_endpoint *ep, uint32_t lane);
 fi_addr_t vfi_source_addr(struct vfi_endpoint *ep, struct vfi_source *source);
+/* Frees those that are gone, and that the program has removed from its address vector. */
+void vfi_peers_forget(struct vfi_endpoint *ep);
+/* What is under way with any of them ends without a completion: no queue is bound any more. */
 void vfi_peers_close(struct vfi_endpoint *ep);
 
 /* matching.c: receives that are posted and messages that are not expected. */
@@ -403,6 +409,8 @@ void vfi_rendezvous_discard(
 int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most);
 
 /* send.c */
+/* By fi_inject and its like: without a context, so no completion is one of it. */
+#define VFI_INJECT (FI_INJECT | UINT64_C(1) << 63)
 struct vfi_call {
 	const struct iovec *parts;
 	size_t count;
@@ -453,9 +461,9 @@ int vfi_progress_bound(struct vfi_domain *domain, struct vfi_bound *bound);
 /* wait.c: descriptors that become readable. */
 int vfi_wait_open(struct vfi_domain *domain, enum fi_wait_obj kind, struct vfi_wait **wait);
 void vfi_wait_close(struct vfi_wait *wait);
-/* FI_GETWAIT and FI_GETWAITOBJ. */
 int vfi_wait_control(struct vfi_wait *wait, int command, void *argument);
 int vfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+void vfi_waits_forked(void); /* in a child: as all that are named so */
 
 /* completion_queue.c, counter.c, event_queue.c */
 int vfi_cq_open(

@@ -2,7 +2,9 @@
  *
  * A thread of this process sleeps at a semaphore of the pool, and writes the descriptors of all
  * that wait when a peer has raised it. It also does a few times a second, for peers that do not
- * know where this process sleeps, and because a peer may die before it wakes anybody.
+ * know where this process sleeps, and because a peer may die before it wakes anybody. The thread
+ * ends with the last descriptor; a later one has a thread of its own, which may begin before the
+ * former one has ended. A child of a fork has neither its parent's thread nor its descriptors.
  *
  * Locking: the list's lock is taken inside no other, and none is taken inside it.
  */
@@ -19,29 +21,32 @@
 
 #define LOOK_NANOSECONDS 250000000
 
+struct sleeper {
+	pthread_t thread;
+	vshmem_pool *pool;
+	unsigned short number;
+	bool ends;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vfi_wait *waits;
-static pthread_t thread;
-static bool runs;
-static vshmem_pool *pool;
-static unsigned short number;
+static struct sleeper *sleeper; /* as long as there are some */
 
-static bool anybody(void)
+void vfi_waits_forked(void)
 {
-	pthread_mutex_lock(&lock);
-	bool some = runs;
-	pthread_mutex_unlock(&lock);
-	return some;
+	pthread_mutex_init(&lock, NULL);
+	waits = NULL;
+	sleeper = NULL;
 }
 
-static void *sleeper(void *argument)
+static void *sleep_on(void *argument)
 {
-	(void)argument;
-	while (anybody()) {
-		struct sembuf down = { .sem_num = number, .sem_op = -1 };
+	struct sleeper *own = argument;
+	while (!__atomic_load_n(&own->ends, __ATOMIC_ACQUIRE)) {
+		struct sembuf down = { .sem_num = own->number, .sem_op = -1 };
 		struct timespec most = { .tv_nsec = LOOK_NANOSECONDS };
-		int id = vfi_sleepers(pool);
-		int rc = id < 0 ? id : vshmem_semop(pool, id, &down, 1, &most);
+		int id = vfi_sleepers(own->pool);
+		int rc = id < 0 ? id : vshmem_semop(own->pool, id, &down, 1, &most);
 		/* The set is gone, or cannot be had: only the time wakes. */
 		if (rc != 0 && rc != -EAGAIN)
 			nanosleep(&most, NULL);
@@ -59,15 +64,32 @@ static bool start_thread(struct vfi_domain *domain)
 	sigset_t all, before;
 	char name[64];
 	uint32_t place, client;
-	pool = domain->pool;
-	vshmem_whoami(pool, name, &place, &client);
-	number = (unsigned short)(client % VFI_SLEEPERS);
+	struct sleeper *new = calloc(1, sizeof(*new));
+	if (!new)
+		return false;
+	new->pool = domain->pool;
+	vshmem_whoami(new->pool, name, &place, &client);
+	new->number = (unsigned short)(client % VFI_SLEEPERS);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	runs = true;
-	runs = pthread_create(&thread, NULL, sleeper, NULL) == 0;
+	bool runs = pthread_create(&new->thread, NULL, sleep_on, new) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (runs)
+		sleeper = new;
+	else
+		free(new);
 	return runs;
+}
+
+static void end_thread(struct sleeper *old)
+{
+	struct sembuf up = { .sem_num = old->number, .sem_op = 1 };
+	__atomic_store_n(&old->ends, true, __ATOMIC_RELEASE);
+	int id = vfi_sleepers(old->pool);
+	if (id >= 0)
+		vshmem_semop(old->pool, id, &up, 1, NULL);
+	pthread_join(old->thread, NULL);
+	free(old);
 }
 
 int vfi_wait_open(struct vfi_domain *domain, enum fi_wait_obj kind, struct vfi_wait **opened)
@@ -80,10 +102,12 @@ int vfi_wait_open(struct vfi_domain *domain, enum fi_wait_obj kind, struct vfi_w
 	wait->domain = domain;
 	wait->descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	bool good = wait->descriptor >= 0;
+	unsigned short number = 0;
 	pthread_mutex_lock(&lock);
-	if (good && !waits)
+	if (good && !sleeper)
 		good = start_thread(domain);
 	if (good) {
+		number = sleeper->number;
 		wait->next = waits;
 		waits = wait;
 	}
@@ -101,22 +125,20 @@ int vfi_wait_open(struct vfi_domain *domain, enum fi_wait_obj kind, struct vfi_w
 
 void vfi_wait_close(struct vfi_wait *wait)
 {
-	struct sembuf up = { .sem_num = number, .sem_op = 1, .sem_flg = 0 };
+	struct sleeper *last = NULL;
 	pthread_mutex_lock(&lock);
 	struct vfi_wait **link = &waits;
-	while (*link != wait)
+	while (*link && *link != wait)
 		link = &(*link)->next;
-	*link = wait->next;
-	bool last = !waits && runs;
-	if (last)
-		runs = false;
-	pthread_mutex_unlock(&lock);
-	if (last) {
-		int id = vfi_sleepers(pool);
-		if (id >= 0)
-			vshmem_semop(pool, id, &up, 1, NULL);
-		pthread_join(thread, NULL);
+	/* What a child has of its parent's is not in its list. */
+	if (*link) {
+		*link = wait->next;
+		last = waits ? NULL : sleeper;
+		sleeper = waits ? sleeper : NULL;
 	}
+	pthread_mutex_unlock(&lock);
+	if (last)
+		end_thread(last);
 	close(wait->descriptor);
 	free(wait);
 }

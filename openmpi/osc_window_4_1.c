@@ -19,7 +19,7 @@
 /* Of a window's team nothing but its barrier is used. */
 #define PAYLOAD 64
 /* Pages in front of an address in which the beginning of its memory is looked for. */
-#define LOOKS (1 << 16)
+#define SEARCHED_PAGES (1 << 16)
 /* The windows of a job leave so much of the pool's table of attaches to its messages. */
 #define OF_THE_ATTACHES 8
 
@@ -80,7 +80,7 @@ static bool find_held(const void *base, struct part *part)
 		return false;
 	/* It begins on a page. Who attaches it sees whether it is as long as this wants. */
 	uint64_t page = offset / PAGE;
-	for (uint64_t looks = 0; looks < LOOKS && looks <= page; looks++) {
+	for (uint64_t looks = 0; looks < SEARCHED_PAGES && looks <= page; looks++) {
 		uint64_t begin = (page - looks) * PAGE;
 		part->id = vshmem_id(pool, (uint8_t *)vshmem_base(pool) + begin);
 		part->into = offset - begin;
@@ -372,6 +372,22 @@ static bool join_all(struct vshmem_window *window, const struct part *parts, int
 	return true;
 }
 
+/* What each can give, if all can give something: one without memory for what the others tell must
+ * say so in a call of all that takes none. */
+static int tell(const struct part *own, struct part *parts, struct ompi_communicator_t *comm)
+{
+	mca_coll_base_comm_coll_t *coll = comm->c_coll;
+	int able = own->able, all = 0;
+	int rc = coll->coll_allreduce(&able, &all, 1, &ompi_mpi_int.dt, &ompi_mpi_op_min.op, comm,
+		coll->coll_allreduce_module);
+	if (rc != OMPI_SUCCESS)
+		return rc;
+	if (all <= 0 || !parts)
+		return OMPI_ERR_NOT_AVAILABLE;
+	return coll->coll_allgather(own, sizeof(*own), &ompi_mpi_byte.dt, parts, sizeof(*own),
+		&ompi_mpi_byte.dt, comm, coll->coll_allgather_module);
+}
+
 int vshmem_window_make(struct ompi_win_t *win, void **base, size_t size, int unit,
 	struct ompi_communicator_t *comm, int flavor, int *model)
 {
@@ -379,7 +395,6 @@ int vshmem_window_make(struct ompi_win_t *win, void **base, size_t size, int uni
 	if ((flavor != MPI_WIN_FLAVOR_ALLOCATE && flavor != MPI_WIN_FLAVOR_CREATE)
 	        || !ompi_group_have_remote_peers(comm->c_local_group))
 		return OMPI_ERR_NOT_AVAILABLE;
-	mca_coll_base_comm_coll_t *coll = comm->c_coll;
 	uint32_t ranks = (uint32_t)ompi_comm_size(comm);
 	struct part own = own_part(*base, size, unit, flavor, ranks),
 		    *parts = calloc(ranks, sizeof(own));
@@ -391,14 +406,8 @@ int vshmem_window_make(struct ompi_win_t *win, void **base, size_t size, int uni
 		attaches += window->attaches;
 		OPAL_THREAD_UNLOCK(&mutex);
 	}
-	if (!parts) {
-		if (window)
-			leave(window);
-		return OMPI_ERR_OUT_OF_RESOURCE;
-	}
-	own.able = own.able && window;
-	int rc = coll->coll_allgather(&own, sizeof(own), &ompi_mpi_byte.dt, parts, sizeof(own),
-		&ompi_mpi_byte.dt, comm, coll->coll_allgather_module);
+	own.able = own.able && window && parts;
+	int rc = tell(&own, parts, comm);
 	bool able = rc == OMPI_SUCCESS;
 	for (uint32_t rank = 0; able && rank < ranks; rank++)
 		able = parts[rank].able;
@@ -411,9 +420,8 @@ int vshmem_window_make(struct ompi_win_t *win, void **base, size_t size, int uni
 		return rc == OMPI_SUCCESS ? OMPI_ERR_NOT_AVAILABLE : rc;
 	}
 	if (flavor == MPI_WIN_FLAVOR_ALLOCATE)
-		*base = window->targets[window->rank].bytes
-			? window->targets[window->rank].base
-			: NULL;
+		*base = window->targets[window->rank].bytes ? window->targets[window->rank].base
+							    : NULL;
 	made++;
 	*model = MPI_WIN_UNIFIED;
 	win->w_osc_module = &window->super;

@@ -26,6 +26,8 @@ check "the pool is clean" clean
 ends() {
 	"$@"
 	local status=$?
+	# No survivor is damaged by what it is told.
+	! grep -q 'signal 11\|Segmentation fault' "$log" || return 1
 	[ $status != 137 ] || grep -q 'exited on signal 9' "$log" && [ $status != 0 ] && [ $status != 124 ]
 }
 for way in '' collectives; do

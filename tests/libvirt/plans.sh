@@ -5,7 +5,7 @@
 define_all() {
 	local machine how place file count=0
 	for machine in "$tree"/crates/vshmem_plan/tests/machines/*.xml; do
-		for how in "--guests per-socket" "--guests per-node --hugepages 2M --smt off" "--guests 1"; do
+		for how in "--guests per-socket" "--guests per-node --hugepages 2M --smt off" "--guests 1 --pool-numa ranges"; do
 			place=$work/plans
 			# shellcheck disable=SC2086
 			"$vshmem" plan --topology "xml:$machine" $how --pool 64M --emulated --as libvirt --output "$place" >"$work/files" || return 1

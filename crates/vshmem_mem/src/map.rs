@@ -46,8 +46,8 @@ impl CellRef<'_> {
     }
 }
 
-/// A structure of `WORDS` words of a view, found and checked once: for who reads or writes several of
-/// its words.
+/// A structure of `WORDS` words of a view, found and checked once: for callers that read or write
+/// several of its words.
 #[derive(Debug, Clone, Copy)]
 pub struct WordsRef<'a, const WORDS: usize>(&'a [AtomicU64; WORDS]);
 

@@ -92,8 +92,7 @@ fn try_to_send(
     let short = Inline::of(mtype, payload);
     let mut ring = MessageRing::at(queue.ring());
     for attempt in 0..MOST_ATTEMPTS {
-        let guess = context.ring_hints.tail(queue.index);
-        let near = RingSlot::tail_at(map, queue.ring(), guess)?;
+        let near = find_tail(context, queue)?;
         if near.is_none() {
             ring.refresh(map)?;
         }
@@ -216,6 +215,17 @@ fn try_to_send(
         leave_lines(attempt);
     }
     Ok(Ok(InRing::Slow))
+}
+
+/// The tail, where this process expects it: behind the message that it sent last, or behind the one
+/// that it took last.
+#[inline(always)]
+fn find_tail(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault> {
+    let (map, hints) = (context.pool().map(), &context.ring_hints);
+    match RingSlot::tail_at(map, queue.ring(), hints.tail(queue.index))? {
+        None => RingSlot::tail_at(map, queue.ring(), hints.head(queue.index)),
+        found => Ok(found),
+    }
 }
 
 /// Looks for a while for room in a ring that is full.

@@ -124,7 +124,7 @@ fn enqueue_holding(
                 return Ok(Ok(Some(Joined::List)));
             }
             let (mtype, size) = ring_slot.inline().unwrap_or_default();
-            let payload = &ring_slot.inline_text(map)?[..size];
+            let payload = &ring_slot.inline_payload(map)?[..size];
             held.write(map, queue.index, ring_slot, mtype, payload)?;
             is_used = true;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::fixture::*;
 use vshmem_ipc::{Client, Errno, QueueOpen, QueueSize, Wait};
 use vshmem_mem::Instant;
+use vshmem_wire::ID_STRIDE;
 
 const FIND: QueueOpen = QueueOpen {
     read: true,
@@ -335,6 +336,30 @@ fn system_v_calls_know_no_posix_queue_and_the_reverse() {
     assert_eq!(me.take(other, Wait::Never), Err(Errno::BADF));
     assert_eq!(me.mq_close(other), Err(Errno::BADF));
     me.queue_remove(other, &ROOT).unwrap();
+    me.mq_unlink(b"a", &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+/// A process remembers which queues are System V's.
+#[test]
+fn a_posix_queue_in_the_slot_of_a_system_v_queue_is_none_to_who_knew_that_one() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let slots = pool.layout().msg.count as usize;
+    let used: Vec<i32> = (0..slots)
+        .map(|_| {
+            let id = me.queue();
+            me.send_now(id, 1, b"x").unwrap();
+            me.queue_remove(id, &ROOT).unwrap();
+            id
+        })
+        .collect();
+    let posix = me.open_as("a", NEW).unwrap();
+    assert!(used.iter().any(|id| id % ID_STRIDE as i32 == posix % ID_STRIDE as i32));
+    for id in used.into_iter().chain([posix]) {
+        assert_eq!(me.send_now(id, 1, b"x"), Err(Errno::INVAL));
+        assert_eq!(me.receive_now(id, 0), Err(Errno::INVAL));
+    }
     me.mq_unlink(b"a", &ROOT).unwrap();
     empty(&pool, &me);
 }

@@ -254,7 +254,7 @@ pub const ALL: &[Operation] = &[
         let _ = s.me.detach_all();
         let _ = s.me.apply_adjustments();
     }),
-    ("bury", |s| {
+    ("reap", |s| {
         let rows = s.pool.clients().unwrap_or_default();
         if let Some(row) = rows.iter().find(|row| row.index == s.nth as u32 % 10) {
             let _ = s.me.reap(row.id);

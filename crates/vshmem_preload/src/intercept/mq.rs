@@ -3,9 +3,9 @@
 use libc::{c_char, c_int, c_uint, mode_t, mq_attr, mqd_t, sigevent, size_t, ssize_t, timespec};
 use vshmem_session::Posix;
 
-use crate::descriptors::open;
 use crate::errno;
 use crate::next::next;
+use crate::object_descriptors::open;
 use crate::posix::queue::Found;
 use crate::posix::{adopt, follow, name, notice, queue};
 use crate::session::route;

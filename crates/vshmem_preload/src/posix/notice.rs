@@ -43,8 +43,8 @@ static SIGNALLED: AtomicU32 = AtomicU32::new(0);
 /// A sender does not wait longer for a signal: its thread may be stopped by a debugger.
 const MOST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Does `send`, which may send a message to a queue. If it is the one of which this process is to be
-/// told by a signal, that is pending afterwards.
+/// Does `send`, which may send a message to a queue. If this process is to be notified of that
+/// message by a signal, the signal is pending afterwards.
 #[inline]
 pub fn and_signal<T>(id: i32, send: impl FnOnce() -> T) -> T {
     if TO_SIGNAL.load(Ordering::Relaxed) == 0 { send() } else { send_and_signal(id, send) }

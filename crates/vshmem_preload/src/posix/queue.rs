@@ -7,10 +7,10 @@ use vshmem_ipc::{Caller, Errno, QueueOpen, QueueSize, Wait};
 use vshmem_mem::{Clock, Deadline, Instant};
 
 use crate::attached::attach_table::Attaching;
-use crate::descriptors::{Access, Descriptor, Object, open};
-use crate::locks::deadline;
 use crate::mapping::user;
+use crate::object_descriptors::{Access, Descriptor, Object, open};
 use crate::posix::umask;
+use crate::process_shared::deadline;
 use crate::session::caller::Me;
 use crate::session::{cancel, current, exit, thread_words};
 
@@ -184,7 +184,7 @@ pub fn send(
     }
     let message = match size {
         0 => &[],
-        // SAFETY: the text was just found to be readable; it is only read, and only during this
+        // SAFETY: the payload was just found to be readable; it is only read, and only during this
         // call.
         _ => unsafe { std::slice::from_raw_parts(message, size) },
     };

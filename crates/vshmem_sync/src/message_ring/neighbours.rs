@@ -9,9 +9,13 @@
 //!   then p is the lowest position that has not been taken. So its message is the oldest; or if the
 //!   slot is free for p, the ring is empty.
 //!
-//! Both stays true for ever. That the slot is still as it was the compare-and-swap proves, as
-//! everywhere. Where to look is a guess, which proves nothing and needs no proof: a thread that finds
-//! something else here reads all words.
+//! * If p is the oldest, then as long as the slot behind it is free for p + 1 it is the only
+//!   message: nothing has been filled behind it.
+//!
+//! The first two stay true for ever; the third holds at the moment that the slot is read. That the
+//! slot is still as it was the compare-and-swap proves, as everywhere. Where to look is a guess,
+//! which proves nothing and needs no proof: a thread that finds something else here reads all
+//! words.
 //!
 //! # Long messages
 //! A message carries the mark LARGE if its bytes or those of another one in the ring have to be
@@ -106,6 +110,20 @@ impl RingSlot {
     pub fn last_before(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
         let before = Self::read(map, base, self.index + RING_SLOTS - 1)?;
         Ok(self.follows(before.word).then_some(before))
+    }
+
+    /// The slot of the tail, if this is the oldest message and the only one: all before it have
+    /// been taken, and the next position is free.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    #[inline]
+    pub fn tail_if_alone(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
+        let next = Self::read(map, base, self.index + 1)?;
+        let lap = self.word & !(LAP - 1);
+        let lap_next = if next.index == 0 { lap.wrapping_add(LAP) } else { lap };
+        let is_free = next.word & (FULL | CLOSED) == 0 && next.word & !(LAP - 1) == lap_next;
+        Ok((self.is_oldest && self.is_full() && is_free).then_some(next))
     }
 
     /// The slot after this one, if it is on the same cache line.

@@ -7,10 +7,11 @@
 //!
 //! # States
 //! ```text
-//!   mutex:      free (0) --lock--> held (owner) --sleeper--> held, WAITERS --unlock--> free, one woken
+//!   mutex:      free (0) --lock--> held (owner) --sleeper--> held, WAITERS --unlock--> free, one
+//!   woken
 //!               held, owner has ended --lock--> held, INCONSISTENT (EOWNERDEAD)
 //!                 --consistent--> held; --unlock--> NOT_RECOVERABLE, for ever
-//!   condition:  sequence --wait--> sequence, WAITERS --signal--> the next sequence: who looks goes on
+//!   condition:  sequence --wait--> sequence, WAITERS --signal--> the next: pollers continue
 //!               sequence, WAITERS --sleep--> and SLEEPERS --signal--> the next sequence, one woken
 //!   semaphore:  value --post--> value + 1, one woken if any waits; --wait--> value - 1, or sleeps
 //!   rwlock:     readers, or WRITER; the last one that leaves wakes all
@@ -43,6 +44,9 @@
 //! * ADDRESS: the swap that sets WAITERS, and then, queued, a sequentially consistent look at the
 //!   word (`waits`). Pairs with the swap that changes the word, and then [`Futex::wake`]'s look at
 //!   the queue, after a sequentially consistent fence: at least one of the two sees the other.
+//! * A thread that is queued and finds there that its word has changed was woken by that. Another
+//!   wake-up that takes it off the queue before it leaves is not for it: it wakes the next in its
+//!   place (`Futex::wait`). A signal of a condition variable would otherwise be lost with it.
 //! * ENDED: queued, a look at the owner's client (`has_ended`). Pairs with the change of that
 //!   client's state before all that sleep are woken.
 //!

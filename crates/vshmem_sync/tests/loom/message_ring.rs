@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{Acquire, Release};
 use loom::thread;
 use vshmem_sync::MessageRing;
 
@@ -409,6 +411,38 @@ fn what_two_slots_show_as_the_oldest_is_the_oldest() {
         expected.extend(sent.then_some(14));
         let rest = std::iter::from_fn(|| receive(&map));
         assert_eq!(taken.into_iter().chain(rest).collect::<Vec<_>>(), expected);
+    });
+}
+
+/// A sender, a receiver of the oldest that sends again, and one that waits for another type: that
+/// one does not overlook what was sent to it before it looked.
+#[test]
+fn who_finds_one_message_of_another_type_in_two_slots_has_overlooked_none() {
+    explore(2, || {
+        let map = cells(BYTES);
+        assert!(send(&map, 11) && receive(&map) == Some(11));
+        assert!(send(&map, 12));
+        let has_sent = Arc::new(AtomicBool::new(false));
+        let sender = {
+            let (map, has_sent) = (Arc::clone(&map), Arc::clone(&has_sent));
+            thread::spawn(move || {
+                assert!(send(&map, 21));
+                has_sent.store(true, Release);
+            })
+        };
+        let other = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || receive_of(&map, 1).is_some() && send(&map, 13))
+        };
+        for slot in [1, 2] {
+            let was_sent = has_sent.load(Acquire);
+            let found_none = has_one_of_another_type(&map, slot, 2);
+            assert!(!(was_sent && found_none));
+        }
+        sender.join().expect("a thread");
+        assert!(other.join().expect("a thread"));
+        assert!(!has_one_of_another_type(&map, 1, 2) && !has_one_of_another_type(&map, 2, 2));
+        assert_eq!((receive_of(&map, 2), receive_of(&map, 1)), (Some(21), Some(13)));
     });
 }
 

@@ -1,9 +1,7 @@
 //! Round trips over a semaphore or a queue: in one kernel, between two guests, and with an answer
 //! that is late.
 
-use super::comparison::{
-    Case, Comparison, Contender, Figure, Length, Pins, Place, Question, speed_up,
-};
+use super::comparison::{Case, Comparison, Figure, Length, Pins, Place, Question, speed_up};
 use super::posix;
 use super::programs::{contender, trip};
 use super::target::{Target, faster};

@@ -23,7 +23,7 @@ use crate::msg::ring::{self, RingChunk, claim_spare, header_of};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Place;
 
-/// Longest text: what the smallest chunk has room for.
+/// Longest payload: what the smallest chunk has room for.
 const MOST: usize = (UNIT_BYTES - MSG_HEADER_BYTES) as usize;
 
 /// A queue as an attempt knows it.
@@ -200,7 +200,7 @@ fn renew(context: &Context, stamp: Option<&Stamp>) {
 }
 
 /// Takes the oldest message, for a receiver with `room` bytes. `is_ready` is asked, with the size,
-/// whether there is a place for it; `deliver` gets type and text. `None`: it was not taken.
+/// whether there is a place for it; `deliver` gets type and payload. `None`: it was not taken.
 #[inline(always)]
 pub(crate) fn receive(
     context: &Context,
@@ -245,14 +245,14 @@ pub(crate) fn receive(
     Some(size)
 }
 
-/// Copies the text of the oldest message out.
+/// Copies the payload of the oldest message out.
 #[inline(always)]
 fn read(map: &Map, layout: &Layout, head: RingSlot, into: &mut [u8]) -> Option<()> {
     match head.chunk() {
         Some(unit) => map.read(Chunk(unit).offset(layout).ok()? + MSG_HEADER_BYTES, into).ok(),
         None => {
-            let text = head.inline_text(map).ok()?;
-            into.copy_from_slice(text.get(..into.len())?);
+            let payload = head.inline_payload(map).ok()?;
+            into.copy_from_slice(payload.get(..into.len())?);
             Some(())
         }
     }

@@ -38,7 +38,9 @@ pub(crate) fn receive_at_once(
     is_ready: impl FnOnce(usize) -> bool,
     deliver: impl FnOnce(u32, &[u8]),
 ) -> Option<usize> {
-    short::receive(context, id, room, is_ready, |mtype, text| deliver(priority_of(mtype), text))
+    short::receive(context, id, room, is_ready, |mtype, payload| {
+        deliver(priority_of(mtype), payload)
+    })
 }
 
 /// mq_timedsend(3). Whether the descriptor is open for it is the caller's to know.
