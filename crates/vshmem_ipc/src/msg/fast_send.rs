@@ -117,7 +117,10 @@ fn try_to_send(
                 continue;
             }
         };
-        if mtype != LOWEST && !ring::may_follow(map, layout, queue, ring_slot, mtype)? {
+        if mtype != LOWEST
+            && !queue.is_known_as_system_v(context)
+            && !ring::may_follow(map, layout, queue, ring_slot, mtype)?
+        {
             return Ok(Ok(InRing::Slow));
         }
         // These lines are on the receiver's side, and come at once when they are asked for at once.

@@ -186,6 +186,13 @@ impl Queue {
         name::is_posix(map, Kind::Queue, self.slot)
     }
 
+    /// Whether this is known to be a queue of System V, as it is after [`find`].
+    #[inline]
+    pub(crate) fn is_known_as_system_v(&self, context: &Context) -> bool {
+        let place = Place { index: self.index, sequence: self.sequence };
+        context.ring_hints.is_system_v(self.index, place.id())
+    }
+
     pub(crate) fn state_word(&self, state: ObjectState) -> u32 {
         SlotState { state: state as u32, sequence: self.sequence }.pack()
     }
@@ -202,7 +209,7 @@ pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
     let queue = flatten(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))?;
     // That is on a cache line of its own, which no other call of System V reads.
-    if context.ring_hints.is_system_v(place.index, id) || is_system_v(context, &queue, id)? {
+    if queue.is_known_as_system_v(context) || is_system_v(context, &queue, id)? {
         Ok(queue)
     } else {
         Err(Errno::INVAL.into())
