@@ -108,7 +108,7 @@ fn table(rows: &Rows) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ").replace('\u{a0}', " ")
+    text.replace('|', "\\|").replace(['\n', '\u{a0}'], " ")
 }
 
 #[cfg(test)]
