@@ -74,6 +74,21 @@ pub(crate) fn send_in_ring(
     sent
 }
 
+/// Whether a message of this type may be put behind what is in the ring: only queues of POSIX have
+/// an order of their own.
+#[inline(always)]
+fn keeps_order(
+    context: &Context,
+    queue: &Queue,
+    ring_slot: RingSlot,
+    mtype: i64,
+) -> Result<bool, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    Ok(mtype == LOWEST
+        || queue.is_known_as_system_v(context)
+        || ring::may_follow(map, layout, queue, ring_slot, mtype)?)
+}
+
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 fn try_to_send(
@@ -117,10 +132,7 @@ fn try_to_send(
                 continue;
             }
         };
-        if mtype != LOWEST
-            && !queue.is_known_as_system_v(context)
-            && !ring::may_follow(map, layout, queue, ring_slot, mtype)?
-        {
+        if !keeps_order(context, queue, ring_slot, mtype)? {
             return Ok(Ok(InRing::Slow));
         }
         // These lines are on the receiver's side, and come at once when they are asked for at once.
