@@ -36,7 +36,8 @@ impl HugePage {
 /// Where the pages of a pool lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolPlacement {
-    /// As the rule has it: one pool for all guests; on their node, or on all of their nodes in turn.
+    /// As the rule has it: one pool for all guests; on their node, or on all of their nodes in
+    /// turn.
     ByRule,
     /// A pool for each two neighbouring guests, on the nodes of those two.
     PerPair,

@@ -179,8 +179,8 @@ const RECORDS_AT_ONCE: usize = 8;
 /// Words that copying one record writes at most, with the two that all of them write.
 const WORDS_OF_RECORD: usize = 7;
 
-/// Stages some of what `from` has and `to`, which has what `copied` says, has not. Both the lists and
-/// the objects are looked at under the lock: what `from` has a record of is there.
+/// Stages some of what `from` has and `to`, which has what `copied` says, has not. Both the lists
+/// and the objects are looked at under the lock: what `from` has a record of is there.
 fn copy_some(
     txn: &mut Txn<'_>,
     layout: &Layout,

@@ -7,15 +7,18 @@
 //!
 //! # States
 //! ```text
-//!   mutex:      free (0) --lock--> held (owner) --sleeper--> held, WAITERS --unlock--> free, one woken
+//!   mutex:      free (0) --lock--> held (owner) --sleeper--> held, WAITERS --unlock--> free, one
+//!   woken
 //!               held, owner has ended --lock--> held, INCONSISTENT (EOWNERDEAD)
 //!                 --consistent--> held; --unlock--> NOT_RECOVERABLE, for ever
-//!   condition:  sequence --wait--> sequence, WAITERS --signal--> the next sequence, one woken
+//!   condition:  sequence --wait--> sequence, WAITERS --signal--> the next: pollers continue
+//!               sequence, WAITERS --sleep--> and SLEEPERS --signal--> the next sequence, one woken
 //!   semaphore:  value --post--> value + 1, one woken if any waits; --wait--> value - 1, or sleeps
 //!   rwlock:     readers, or WRITER; the last one that leaves wakes all
 //!   barrier:    round and arrivals; the last one that arrives begins the next round, and wakes all
 //! ```
-//! A word that says WAITERS makes its next change a call of [`Futex::wake`]. That bit is never
+//! A word that says WAITERS, a condition variable's SLEEPERS, makes its next change a call of
+//! [`Futex::wake`]. That bit is never
 //! missing while a thread sleeps, but for the time until a thread that was just woken goes on: it
 //! was told whether others still sleep, and sets the bit again. When a client ends, all that sleep
 //! by address are woken and look again: so nothing depends on a thread that has died between two
@@ -25,12 +28,12 @@
 //! delays those that sleep behind it until it goes on or its client ends, as with glibc's: the
 //! mutex is free meanwhile, and others can lock it. It delays nobody elsewhere but by the one post
 //! or signal that has woken it: a semaphore counts who waits, a signal of a condition variable
-//! keeps WAITERS, and a read-write lock wakes all.
+//! keeps SLEEPERS, and a read-write lock wakes all.
 //!
 //! # Widths
 //! * The owner of a mutex: 20 bits of client slot, 22 of thread number, 20 of how often the slot
 //!   has been taken ([`LockOwner`] says what happens when they come back).
-//! * The sequence of a condition variable: 63 bits, from an arbitrary start.
+//! * The sequence of a condition variable: 62 bits, from an arbitrary start.
 //! * The round of a barrier: 32 bits. They come back when a thread misses 2^32 rounds, of each of
 //!   which it would have to be a part.
 //! * A semaphore: 32 bits of value, readers of a read-write lock: 32 bits. Both are bounded.
