@@ -78,6 +78,12 @@ if command -v mpirun >/dev/null && [ -e build/mpi/messages ]; then
 else
 	skipped "Open MPI over libfabric: no mpirun here (openmpi-bin, libopenmpi-dev)"
 fi
+if [ -x build/fabric/openmpi5/bin/mpirun ] && [ -e build/fabric/ompi5/messages ]; then
+	# From the working directory of each process.
+	mpi_programs openmpi5 "$PWD/build/fabric/ompi5"
+else
+	skipped "Open MPI 5: PyPI's wheel is not in build/fabric (scripts/setup fabric)"
+fi
 if [ -x build/fabric/mpich/bin/mpiexec ]; then
 	mpi_programs mpich build/fabric/abi
 	check "mpich: accumulates" passes mpich 200 2 build/fabric/abi/accumulates
