@@ -41,8 +41,7 @@ programs: setup
 	@$(MAKE) -s -C tests/conformance/share
 	@$(MAKE) -s -C tests/mpi
 	@$(MAKE) -s -C tests/fabric
-	@$(MAKE) -s -C tests/fabric/provider
-	@$(MAKE) -s -C tests/fabric/one_sided
+	@$(MAKE) -s -C tests/fabric/calls
 	@$(MAKE) -s -C tests/team
 	@$(MAKE) -s -C tests/signals
 	@$(MAKE) -s -C tests/stress
@@ -83,11 +82,23 @@ check:
 bench: setup-guests build programs
 	@target/release/vshmem bench --quick
 
-# The reference run, on a quiet machine: everything, 15 repetitions, an hour or two, into DIR; again: resumes.
+# The reference run, on a quiet machine: everything, 15 repetitions, an hour or two, into DIR; again: resumes. PART=headline: what the
+# headline claims of the papers rest on, some 25 minutes. bench-keep: its results, as they are kept in docs/results.
 DIR ?= results
-.PHONY: bench-reference bench-devices
+PART ?= whole
+.PHONY: bench-reference bench-keep bench-devices bench-userland bench-counts
 bench-reference: setup-guests build programs
-	@scripts/bench-reference target/release/vshmem $(DIR)
+	@PART=$(PART) scripts/bench-reference target/release/vshmem $(DIR)
+bench-keep:
+	@target/release/vshmem bench report $(DIR) >/dev/null
+	@cp $(DIR)/results.md docs/results/reference.md && cp $(DIR)/summary.csv docs/results/reference.csv
+	@echo "docs/results/reference.md and reference.csv are those of $(DIR): name them in docs/results/papers.md"
+# A guest with nothing but its program beside one with a distribution's userland. As root, with mmdebstrap.
+bench-userland: setup-guests build programs
+	@bench/userland/run target/release/vshmem
+# Hypercalls of a round trip between Xen guests, by counts.
+bench-counts: setup-all build programs
+	@bench/counts/xen target/release/vshmem
 # Emulated devices against para-virtual ones, by counts.
 bench-devices:
 	@scripts/setup guests qemu
@@ -99,6 +110,11 @@ BASE ?= main
 .PHONY: bench-guard
 bench-guard: build programs
 	@target/release/vshmem bench guard $(BASE)
+# Whether it finds a delay, and nothing where there is none: ten runs of each, forty short ones; some nine minutes.
+.PHONY: bench-guard-sure
+bench-guard-sure: build programs
+	@bench/guard/sure target/release/vshmem planted 10 5 && bench/guard/sure target/release/vshmem same 10 && \
+		bench/guard/sure target/release/vshmem short 40
 
 include packaging/install.mk
 

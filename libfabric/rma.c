@@ -153,12 +153,12 @@ void vfi_rma_close(struct vfi_endpoint *ep)
 }
 
 /* Progress is made this often before what peers have withdrawn is given back. */
-#define LOOKS 1024
+#define CALLS_PER_SWEEP 1024
 
 int vfi_rma_progress(struct vfi_endpoint *ep)
 {
 	struct vfi_rma *rma = ep->rma;
-	bool sweep = ++rma->looks % LOOKS == 0;
+	bool sweep = ++rma->looks % CALLS_PER_SWEEP == 0;
 	int events = 0;
 	if (rma->reading == 0 && !sweep)
 		return 0;

@@ -1,4 +1,4 @@
-/* Atomic operations on memory of this process, for a peer that asks (onesided.c). */
+/* Atomic operations on memory of this process, for a peer that asks (one_sided.c). */
 #ifndef VSHMEM_ATOMICS_H
 #define VSHMEM_ATOMICS_H
 #include "btl_vshmem.h"
@@ -46,7 +46,7 @@ static inline uint32_t atomically32(uint32_t *word, int op, uint32_t operand)
 
 /* Does an atomic operation on memory that is mapped here; returns what was there. */
 static inline uint64_t apply_atomic(
-	void *word, enum vshmem_onesided what, int op, int flags, uint64_t first, uint64_t second)
+	void *word, enum vshmem_one_sided what, int op, int flags, uint64_t first, uint64_t second)
 {
 	if (flags & MCA_BTL_ATOMIC_FLAG_32BIT) {
 		uint32_t expected = (uint32_t)first;

@@ -207,9 +207,9 @@ int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
 	void *cbdata);
 
-/* onesided.c */
+/* one_sided.c */
 /* What is asked of the owner of private memory, and its answer: as in the messages. */
-enum vshmem_onesided {
+enum vshmem_one_sided {
 	VSHMEM_PUT = 1,
 	VSHMEM_GET,
 	VSHMEM_ATOMIC,
@@ -217,19 +217,19 @@ enum vshmem_onesided {
 	VSHMEM_REPLY
 };
 /* Begins an operation on private memory of the endpoint's peer. */
-int vshmem_onesided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_onesided what,
+int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_one_sided what,
 	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
 	const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
 	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
 	void *data);
-bool vshmem_onesided_open(void);
+bool vshmem_one_sided_open(void);
 /* Asks for, and answers, what had to wait for room. */
-int vshmem_onesided_waiting(vshmem_endpoint *endpoint);
-int vshmem_onesided_fail(vshmem_endpoint *endpoint);
+int vshmem_one_sided_waiting(vshmem_endpoint *endpoint);
+int vshmem_one_sided_fail(vshmem_endpoint *endpoint);
 /* A message with VSHMEM_TAG. */
-void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
+void vshmem_one_sided_arrived(uint32_t lane, const void *text, uint32_t bytes);
 /* Drops what waits, and reports nothing. The endpoints are closed after it. */
-void vshmem_onesided_close(void);
+void vshmem_one_sided_close(void);
 
 /* watch.c */
 /* Processes of the job are in a domain. */

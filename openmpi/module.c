@@ -86,7 +86,7 @@ bool vshmem_btl_open(uint32_t processes)
 	btl->super.btl_rndv_eager_limit = btl->super.btl_eager_limit;
 	btl->modex.max_send_size = (uint32_t)btl->super.btl_max_send_size;
 	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size)
-	        && vshmem_onesided_open();
+	        && vshmem_one_sided_open();
 }
 
 void vshmem_btl_limits(void)
@@ -129,7 +129,7 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times",
 			(unsigned long long)btl->sent, (unsigned long long)btl->received,
 			(unsigned long long)btl->backoff.given_away);
-	vshmem_onesided_close();
+	vshmem_one_sided_close();
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&btl->endpoints)))
 		OBJ_RELEASE(item);

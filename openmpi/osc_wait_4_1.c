@@ -6,9 +6,9 @@
 #include "opal/runtime/opal_progress.h"
 
 /* Looks in vain before progress is made: what is waited for often takes less time than that. */
-#define LOOKS 64
+#define SPINS 64
 /* Calls between which none is made. */
-#define CALLS 64
+#define CALLS_PER_PROGRESS 64
 
 static inline void relax(void)
 {
@@ -21,7 +21,7 @@ static inline void relax(void)
 
 void vshmem_window_wait(unsigned *looks)
 {
-	if (*looks < LOOKS) {
+	if (*looks < SPINS) {
 		++*looks;
 		relax();
 	} else {
@@ -32,6 +32,6 @@ void vshmem_window_wait(unsigned *looks)
 void vshmem_window_pass(void)
 {
 	static __thread unsigned calls;
-	if (OPAL_UNLIKELY(++calls % CALLS == 0))
+	if (OPAL_UNLIKELY(++calls % CALLS_PER_PROGRESS == 0))
 		opal_progress();
 }

@@ -19,7 +19,7 @@
 /* Of a window's team nothing but its barrier is used. */
 #define PAYLOAD 64
 /* Pages in front of an address in which the beginning of its memory is looked for. */
-#define LOOKS (1 << 16)
+#define SEARCHED_PAGES (1 << 16)
 /* The windows of a job leave so much of the pool's table of attaches to its messages. */
 #define OF_THE_ATTACHES 8
 
@@ -80,7 +80,7 @@ static bool find_held(const void *base, struct part *part)
 		return false;
 	/* It begins on a page. Who attaches it sees whether it is as long as this wants. */
 	uint64_t page = offset / PAGE;
-	for (uint64_t looks = 0; looks < LOOKS && looks <= page; looks++) {
+	for (uint64_t looks = 0; looks < SEARCHED_PAGES && looks <= page; looks++) {
 		uint64_t begin = (page - looks) * PAGE;
 		part->id = vshmem_id(pool, (uint8_t *)vshmem_base(pool) + begin);
 		part->into = offset - begin;

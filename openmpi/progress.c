@@ -14,7 +14,7 @@ static int waiting(void)
 	vshmem_endpoint *endpoint, *next;
 	/* Endpoints are only ever added while there is something to send. */
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
-	done += vshmem_send_waiting(endpoint) + vshmem_onesided_waiting(endpoint);
+	done += vshmem_send_waiting(endpoint) + vshmem_one_sided_waiting(endpoint);
 	return done;
 }
 
@@ -25,7 +25,7 @@ static void fail_dead(void)
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
 	{
 		if (!endpoint->broken && !vshmem_lane_alive(endpoint->lane))
-			vshmem_onesided_fail(endpoint);
+			vshmem_one_sided_fail(endpoint);
 	}
 }
 
@@ -46,7 +46,7 @@ static int receive(void)
 		if (rc == 1) {
 			vshmem_btl.received++;
 			if (message.tag == VSHMEM_TAG)
-				vshmem_onesided_arrived(message.lane, message.text, message.bytes);
+				vshmem_one_sided_arrived(message.lane, message.text, message.bytes);
 			else
 				vshmem_hand_up(message.tag, message.text, message.bytes);
 			vshmem_receive_done(vshmem_btl.port, &message);

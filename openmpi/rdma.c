@@ -1,19 +1,19 @@
 /* put, get and atomics, as Open MPI calls them. Memory of the pool is read at once, by the caller:
- * it is mapped here, too. For all else its owner is asked (onesided.c).
+ * it is mapped here, too. For all else its owner is asked (one_sided.c).
  */
 #include "atomics.h"
 
 #include <string.h>
 
 static int copy(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	enum vshmem_onesided what, void *local, uint64_t address,
+	enum vshmem_one_sided what, void *local, uint64_t address,
 	mca_btl_base_registration_handle_t *local_handle,
 	mca_btl_base_registration_handle_t *remote, size_t size, int flags,
 	mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
 {
 	const void *there = what == VSHMEM_GET ? vshmem_in_pool(remote, address, size) : NULL;
 	if (!there && size)
-		return vshmem_onesided_start(endpoint, what, local, address, local_handle, remote,
+		return vshmem_one_sided_start(endpoint, what, local, address, local_handle, remote,
 			size, 0, flags, 0, 0, done, context, data);
 	if (there)
 		memcpy(local, there, size);
@@ -44,7 +44,7 @@ int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
 }
 
 static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	enum vshmem_onesided what, void *local, uint64_t address,
+	enum vshmem_one_sided what, void *local, uint64_t address,
 	mca_btl_base_registration_handle_t *local_handle,
 	mca_btl_base_registration_handle_t *remote, mca_btl_base_atomic_op_t op, int flags,
 	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
@@ -55,7 +55,7 @@ static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoin
 	if (what == VSHMEM_ATOMIC && (!is_supported(op) || flags & MCA_BTL_ATOMIC_FLAG_FLOAT))
 		return OPAL_ERR_NOT_SUPPORTED;
 	(void)btl;
-	return vshmem_onesided_start(endpoint, what, local, address, local_handle, remote, bytes,
+	return vshmem_one_sided_start(endpoint, what, local, address, local_handle, remote, bytes,
 		(uint16_t)op, flags, first, second, done, context, data);
 }
 

@@ -71,6 +71,9 @@ install: install-built
 	install -D -m 644 kernel/ivshmem/60-vshmem.rules -t $D$(PREFIX)/lib/udev/rules.d
 	$(call install_edited,packaging/systemd/vshmem-pool@.service.in,644,$D$(UNITDIR)/vshmem-pool@.service)
 	$(call install_edited,packaging/systemd/vshmem-serve@.service.in,644,$D$(UNITDIR)/vshmem-serve@.service)
+	$(call install_edited,packaging/systemd/vshmem-node.service.in,644,$D$(UNITDIR)/vshmem-node.service)
+	install -d $D$(UNITDIR)/multi-user.target.wants
+	ln -sf ../vshmem-node.service $D$(UNITDIR)/multi-user.target.wants/vshmem-node.service
 	$(call install_edited,packaging/systemd/make-pool.in,755,$D$(OWN_LIBDIR)/make-pool)
 	install -D -m 644 packaging/systemd/vshmem.sysusers $D$(PREFIX)/lib/sysusers.d/vshmem.conf
 	install -D -m 644 packaging/systemd/vshmem.tmpfiles $D$(PREFIX)/lib/tmpfiles.d/vshmem.conf
@@ -92,6 +95,7 @@ uninstall:
 	rm -rf $D$(OWN_LIBDIR) $D$(PREFIX)/share/doc/vshmem $D$(PREFIX)/src/vshmem-$(VERSION)
 	rm -f $D$(PREFIX)/lib/udev/rules.d/60-vshmem.rules $D$(PREFIX)/lib/sysusers.d/vshmem.conf $D$(PREFIX)/lib/tmpfiles.d/vshmem.conf
 	rm -f $D$(UNITDIR)/vshmem-pool@.service $D$(UNITDIR)/vshmem-serve@.service
+	rm -f $D$(UNITDIR)/vshmem-node.service $D$(UNITDIR)/multi-user.target.wants/vshmem-node.service
 	rm -f $D$(MANDIR)/man1/vshmem.1 $D$(MANDIR)/man1/vshmem-*.1 $D$(MANDIR)/man3/libvshmem.3 $D$(MANDIR)/man3/vshmem_*.3 $D$(MANDIR)/man5/vshmem-pools.5 $D$(MANDIR)/man7/fi_vshmem.7
 	rm -f $D$(PREFIX)/share/bash-completion/completions/vshmem $D$(PREFIX)/share/zsh/site-functions/_vshmem
 	rm -f $D$(PREFIX)/share/fish/vendor_completions.d/vshmem.fish

@@ -3,6 +3,7 @@
 cargo=$(command -v cargo || echo "$HOME/.cargo/bin/cargo")
 mkdir -p "$logs"
 passed=0 failed=0 skipped=0
+failures= # a line for each test that failed: `STEP: NAME`
 
 # Adds up the closing lines of a log: cargo's, and `N passed, N failed[, N skipped]`.
 count() {
@@ -11,6 +12,27 @@ count() {
 		/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; if ($6 ~ /skipped/) s += $5 }
 		/SKIPPED:/ { s++; p-- }
 		END { print p + 0, f + 0, s + 0 }' "$1"
+}
+
+# What has failed by a log, a line each: cargo's names, those of `FAILED NAME`, and why a program ended that told no name.
+failed_tests() {
+	awk '
+		function tell(text) {
+			text = substr(text, 1, 150)
+			if (!(text in told) && ++n <= 12) print text
+			told[text]
+		}
+		/^test .* \.\.\. +FAILED/ { sub(/^test /, ""); sub(/ *\.\.\. +FAILED.*/, ""); tell($0); next }
+		/^failures:$/ { names = 1; next }
+		/^test result:/ { names = 0 }
+		names && /^    [^ ]+$/ { tell($1); next }
+		/^FAILED[: ]/ { sub(/^FAILED:? /, ""); tell($0); next }
+		/has been running for over/ { sub(/.*test /, ""); long = $1; next }
+		/this call has (no end|panicked)|it did not end within|could not compile|The probe failed|the probe failed/ { tell($0); next }
+		/exit successfully.*signal/ { sub(/.*\(signal/, "(signal"); tell((long ? long " " : "") $0); next }
+		/^error: test failed/ { sub(/.*pass /, ""); tell($0); next }
+		NF { last = $0 }
+		END { if (n == 0) tell(last); if (n > 12) print "and " n - 12 " more" }' "$1"
 }
 
 # Runs a command with an end in sight, its output in the step's log.
@@ -32,6 +54,7 @@ report() { # report NAME STATUS SECONDS
 		echo "==== $name failed (exit status $status); its output:"
 		tail -n 400 "$log"
 		echo "===="
+		failures+=$(failed_tests "$log" | sed "s/^/$name: /")$'\n'
 	fi
 	grep -h 'SKIPPED:' "$log"
 	printf '%-24s %4d passed, %d failed, %d skipped   (%d s)\n' "$name" "$p" "$f" "$s" "$3"
@@ -62,9 +85,10 @@ joined() { # joined NAME
 	report "$1" "$status" "$seconds"
 }
 
-# The last line: `N passed, N failed, N skipped`. Its status is that of the whole run.
+# What has failed, by name, and the last line: `N passed, N failed, N skipped`. Its status is that of the whole run.
 finish() {
 	[ "$skipped" = 0 ] || echo "skipped: $skipped (what this machine cannot run is named above; others skip themselves, as on the kernel)"
+	[ -z "$failures" ] || printf 'failed, with the whole output in %s:\n%s' "${logs#"$PWD/"}/STEP.log" "$failures"
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" = 0 ]
 }

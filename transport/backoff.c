@@ -18,7 +18,7 @@
 
 /* Looks in vain between yields and sleeps: a microsecond or two. Whom a process waits for may be
  * waiting for its CPU. */
-#define LOOKS 16
+#define LOOKS_PER_YIELD 16
 /* Ticks of a counter of one to a few GHz that are spent with looking and yielding before the first
  * sleep: where a yield is quick, many of them. */
 #define YIELDING (1 << 18)
@@ -99,18 +99,18 @@ void vshmem_backoff(struct vshmem_backoff *backoff, int events)
 		backoff->sleep = FIRST_SLEEP;
 		return;
 	}
-	if (++backoff->looks < LOOKS) {
+	if (++backoff->looks < LOOKS_PER_YIELD) {
 		if (backoff->looks == 1 && backoff->each > 1)
 			backoff->began = vshmem_ticks();
 		return;
 	}
 	backoff->looks = 0;
-	if (backoff->until_asked < LOOKS) {
+	if (backoff->until_asked < LOOKS_PER_YIELD) {
 		backoff->each = processes_per_cpu(backoff->pool);
 		backoff->until_asked = ASK;
 		backoff->began = 0;
 	}
-	backoff->until_asked -= LOOKS;
+	backoff->until_asked -= LOOKS_PER_YIELD;
 	if (backoff->each > 1 && backoff->began != 0)
 		give_away(backoff);
 }

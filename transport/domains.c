@@ -3,7 +3,7 @@
 #include "backoff.h"
 
 /* Looks for a message between looks at the time. */
-#define LOOKS 64
+#define LOOKS_PER_CLOCK_READ 64
 
 void vshmem_domains_add(struct vshmem_domains *domains, const struct vshmem_domain *domain)
 {
@@ -17,7 +17,7 @@ void vshmem_domains_add(struct vshmem_domains *domains, const struct vshmem_doma
 
 bool vshmem_domains_due(struct vshmem_domains *domains)
 {
-	if (++domains->looks < LOOKS)
+	if (++domains->looks < LOOKS_PER_CLOCK_READ)
 		return false;
 	domains->looks = 0;
 	uint64_t now = vshmem_ticks();

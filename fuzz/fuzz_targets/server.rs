@@ -1,4 +1,5 @@
-//! A pool's server: what peers send, what processes of the host ask, what members write, what a predecessor has left.
+//! A pool's server: what peers send, what processes of the host ask, what members write, what a
+//! predecessor has left.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -4,82 +4,11 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_rma.h>
 
-#include "ends.h"
-
-uint64_t first_seed, step, seed = 1;
-struct fi_provider *fi_prov_ini(void);
-
-struct fid_domain *domain;
-struct fid_ep *ep;
-struct fid_cq *cq;
-fi_addr_t addresses[PEERS];
-static struct fid_fabric *fabric;
-static struct fid_av *av;
-static struct fi_info *info;
-
-static void was_sent(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
-{
-	must(sent_count < SENT);
-	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
-}
-
-void open_endpoint(void)
-{
-	must(fi_endpoint(domain, info, &ep, NULL) == 0);
-	must(fi_ep_bind(ep, &av->fid, 0) == 0);
-	must(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) == 0);
-	must(fi_enable(ep) == 0);
-}
-
-/* Another process takes a peer's place. */
-static void come(uint32_t nth)
-{
-	static uint64_t next_nonce = 1000;
-	peers[nth].nonce = next_nonce++;
-	peers[nth].state = OPEN;
-	struct vfi_address address = {
-		.nonce = peers[nth].nonce, .id = nth + 1, .most_bytes = MOST_BYTES
-	};
-	memset(address.pool, 7, sizeof(address.pool));
-	must(fi_av_insert(av, &address, 1, &addresses[nth], 0, NULL) == 1);
-}
-
-static void open_all(void)
-{
-	struct fi_provider *provider = fi_prov_ini();
-	must(provider);
-	struct fi_info *hints = fi_allocinfo();
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV;
-	hints->domain_attr->mr_mode = FI_MR_BASIC;
-	must(provider->getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) == 0);
-	fi_freeinfo(hints);
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
-	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
-	must(provider->fabric(info->fabric_attr, &fabric, NULL) == 0);
-	must(fi_domain(fabric, info, &domain, NULL) == 0);
-	must(fi_av_open(domain, &av_attr, &av, NULL) == 0);
-	must(fi_cq_open(domain, &cq_attr, &cq, NULL) == 0);
-	for (uint32_t nth = 0; nth < PEERS; nth++)
-		come(nth);
-	open_endpoint();
-}
-
-void deliver(uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes)
-{
-	struct fi_cq_tagged_entry entry;
-	char *payload = calloc(1, bytes + 1);
-	give(lane, operation, header, payload, (uint32_t)bytes);
-	free(payload);
-	/* With no room to read into, progress is made and nothing is read. */
-	while (!taken())
-		fi_cq_read(cq, &entry, 0);
-}
+#include "guess.h"
+#include "one_endpoint.h"
 
 /* Everything that can be under way with the first peer, or wait for room there. */
 static void begin_everything(char *memory, struct fid_mr *region)
@@ -190,17 +119,13 @@ static void counters_of_regions(void)
 
 int main(void)
 {
-	pool_begin(was_sent);
 	open_all();
 	for (int times = 0; times < 3; times++)
 		closed_with_work_under_way();
 	peers_come_and_go();
 	counters_of_regions();
 	guess();
-	struct fid *fids[] = { &ep->fid, &cq->fid, &av->fid, &domain->fid, &fabric->fid };
-	for (size_t nth = 0; nth < sizeof(fids) / sizeof(fids[0]); nth++)
-		must(fi_close(fids[nth]) == 0);
-	fi_freeinfo(info);
+	close_all();
 	printf("ends, and answers that are guessed: 1 passed, 0 failed\n");
 	return 0;
 }

@@ -7,7 +7,8 @@
 
 #include <rdma/fi_rma.h>
 
-#include "ends.h"
+#include "guess.h"
+#include "one_endpoint.h"
 
 enum { KINDS = 6, BYTES = 4000, GENERATIONS = 4, INDICES = 70 };
 static const uint8_t replies[] = { VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK, VFI_ANSWER };

@@ -18,7 +18,7 @@
 
 uint64_t first_seed, step, seed;
 
-/* A message: as it is on the wire (onesided.c). */
+/* A message: as it is on the wire (one_sided.c). */
 struct request {
 	uint8_t what, status;
 	uint16_t op;
@@ -178,7 +178,7 @@ static void deliver(uint32_t lane, const struct request *request, uint64_t data,
 	char *text = malloc(bytes ? bytes : 1);
 	memset(text, (int)data, bytes);
 	memcpy(text, request, bytes < sizeof(*request) ? bytes : sizeof(*request));
-	vshmem_onesided_arrived(lane, text, (uint32_t)bytes);
+	vshmem_one_sided_arrived(lane, text, (uint32_t)bytes);
 	free(text);
 }
 
@@ -289,7 +289,7 @@ static void progress(void)
 {
 	vshmem_endpoint *endpoint;
 	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
-	vshmem_onesided_waiting(endpoint);
+	vshmem_one_sided_waiting(endpoint);
 }
 
 static void open_all(void)
@@ -306,7 +306,7 @@ static void open_all(void)
 static void replace(uint32_t peer)
 {
 	lanes[peer].state = BROKEN;
-	vshmem_onesided_fail(endpoints[peer]);
+	vshmem_one_sided_fail(endpoints[peer]);
 	for (size_t nth = 0; nth < sent_count;)
 		if (sent[nth].peer == peer)
 			sent[nth] = sent[--sent_count];
@@ -367,7 +367,7 @@ int main(int argc, char **argv)
 	vshmem_btl.super.btl_max_send_size = 32760;
 	OBJ_CONSTRUCT(&vshmem_btl.lock, opal_mutex_t);
 	OBJ_CONSTRUCT(&vshmem_btl.endpoints, opal_list_t);
-	must(vshmem_onesided_open());
+	must(vshmem_one_sided_open());
 	open_all();
 	do
 		go(20000);
@@ -375,7 +375,7 @@ int main(int argc, char **argv)
 	must(vshmem_btl.waiting >= 0);
 	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n",
 		(unsigned long long)step, started, failed);
-	vshmem_onesided_close();
+	vshmem_one_sided_close();
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&vshmem_btl.endpoints)))
 		OBJ_RELEASE(item);

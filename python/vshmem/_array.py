@@ -4,10 +4,9 @@ from __future__ import annotations
 import errno
 import json
 import struct
-import time
 from typing import Any, Optional, Union
 
-from ._memory import SharedMemory, of_name
+from ._memory import SharedMemory, await_maker, of_name, open_or_make
 from ._pool import Pool, pool_of
 
 try:
@@ -21,8 +20,6 @@ __all__ = ["SharedArray", "array"]
 TRAILER = 4096
 MAGIC = b"vshmem array 1\0\0"
 HEAD = struct.Struct("<16sQI")  # magic, bytes of data, bytes of the description
-# How long another process's half-made array is waited for.
-PATIENCE = 10.0
 
 
 class SharedArray(numpy.ndarray):
@@ -118,18 +115,11 @@ def array(
     if create and shape is None:
         raise ValueError("a new array needs a shape")
     place = pool_of(pool)
-    while True:
-        if create is not True:
-            try:
-                return _open(place, name, shape, dtype)
-            except FileNotFoundError:
-                if create is False or shape is None:
-                    raise
-        try:
-            return _make(place, name, shape, dtype, mode)
-        except FileExistsError:
-            if create:
-                raise
+    return open_or_make(
+        False if shape is None else create,
+        lambda: _open(place, name, shape, dtype),
+        lambda: _make(place, name, shape, dtype, mode),
+    )
 
 
 def _make(pool: Pool, name: str, shape: Any, dtype: Any, mode: int) -> SharedArray:
@@ -157,8 +147,7 @@ def _make(pool: Pool, name: str, shape: Any, dtype: Any, mode: int) -> SharedArr
 
 
 def _open(pool: Pool, name: str, shape: Any, dtype: Any) -> SharedArray:
-    found = _describe(pool, name)
-    shm, kept, of = found
+    shm, kept, of = await_maker(name, name, lambda: _describe(pool, name))
     if shape is not None:
         wanted = (shape,) if isinstance(shape, int) else tuple(shape)
         if wanted != kept or numpy.dtype(dtype) != of:
@@ -169,30 +158,20 @@ def _open(pool: Pool, name: str, shape: Any, dtype: Any) -> SharedArray:
     return _over(shm, kept, of)
 
 
-def _describe(pool: Pool, name: str) -> tuple[SharedMemory, tuple[int, ...], Any]:
-    """The memory, the shape and the type; waits for another process that is making it."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        size = 0
-        try:
-            shm = SharedMemory(name, pool=pool)
-            size = shm.size
-            tail = bytes(shm.buf[max(0, size - TRAILER) :])
-        except ValueError:  # it has no size yet
-            tail = b""
-        if tail[:16] == MAGIC and len(tail) == TRAILER:
-            _, data, length = HEAD.unpack_from(tail)
-            return (shm, *_parse(name, tail[HEAD.size : HEAD.size + length], data, size - TRAILER))
-        if tail and tail[:16] != bytes(16):
-            raise ValueError(f"the object {name} holds no array of vshmem.array")
-        if time.monotonic() > end:
-            raise TimeoutError(
-                errno.ETIMEDOUT,
-                "its maker has not finished it, or it is no array. If its maker has ended: "
-                f"vshmem.Pool().unlink({name!r})",
-                name,
-            )
-        time.sleep(0.001)
+def _describe(pool: Pool, name: str) -> Optional[tuple[SharedMemory, tuple[int, ...], Any]]:
+    """The memory, the shape and the type. None: its maker has not finished it."""
+    try:
+        shm = SharedMemory(name, pool=pool)
+    except ValueError:  # it has no size yet
+        return None
+    size = shm.size
+    tail = bytes(shm.buf[max(0, size - TRAILER) :])
+    if tail[:16] == MAGIC and len(tail) == TRAILER:
+        _, data, length = HEAD.unpack_from(tail)
+        return (shm, *_parse(name, tail[HEAD.size : HEAD.size + length], data, size - TRAILER))
+    if tail[:16] != bytes(16):
+        raise ValueError(f"the object {name} holds no array of vshmem.array")
+    return None
 
 
 def _parse(name: str, text: bytes, data: int, room: int) -> tuple[tuple[int, ...], Any]:

@@ -109,8 +109,7 @@ class Lock(Named):
             return False
         words = self._words
         self.owner_died = words[_HOLDER] != 0
-        pool = self._pool
-        words[_HOLDER] = (pool._domain + 1) << 32 | pool._client
+        words[_HOLDER] = self._pool._holder
         self._held = _named.generation
         return True
 

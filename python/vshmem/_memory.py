@@ -4,13 +4,19 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import time
 import types
 from multiprocessing import shared_memory as _standard
-from typing import Any, Iterable, Optional, Union
+from typing import Any, Callable, Iterable, Optional, TypeVar, Union
 
 from ._pool import Pool, pool_of
 
 __all__ = ["SharedMemory", "ShareableList"]
+
+
+# How long another process's half-made object is waited for.
+PATIENCE = 10.0
+T = TypeVar("T")
 
 
 class Opened:
@@ -43,6 +49,39 @@ class Opened:
 def fresh_name(prefix: str) -> str:
     """A name that nobody else has."""
     return f"{prefix}{secrets.token_hex(8)}"
+
+
+def open_or_make(create: Optional[bool], open: Callable[[], T], make: Callable[[], T]) -> T:
+    """What ``open`` finds, or ``make`` makes if there is none. ``create`` forbids one of them."""
+    while True:
+        if create is not True:
+            try:
+                return open()
+            except FileNotFoundError:
+                if create is False:
+                    raise
+        try:
+            return make()
+        except FileExistsError:
+            if create:
+                raise
+
+
+def await_maker(name: str, object_name: str, look: Callable[[], Optional[T]]) -> T:
+    """What ``look`` finds as soon as the process that makes the object has finished it."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = look()
+        if found is not None:
+            return found
+        if time.monotonic() > end:
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                "its maker has not finished it, or it is something else. If the maker has ended: "
+                f"vshmem.Pool().unlink({object_name!r})",
+                name,
+            )
+        time.sleep(0.001)
 
 
 def of_name(error: OSError, name: str) -> OSError:

@@ -24,15 +24,13 @@ import time
 import weakref
 from typing import Any, Optional, Sequence, Union
 
-from ._memory import Opened, fresh_name, of_name
+from ._memory import Opened, await_maker, fresh_name, of_name, open_or_make
 from ._pool import Pool, pool_of
 
 PAGE = 4096
 MAGIC = b"vshmem python 1\0"
 IPC_CREAT, IPC_PRIVATE = 0o1000, 0
 SEM_UNDO, IPC_NOWAIT = 0x1000, 0o4000
-# How long another process's half-made object is waited for.
-PATIENCE = 10.0
 KINDS = ("semaphore", "lock", "condition", "event", "barrier", "queue", "team")
 # Raised in each forked child: what a parent has locked, its child has not.
 generation = 0
@@ -98,20 +96,15 @@ class Named:
         more_bytes: int,
         mode: int,
     ) -> bool:
-        while True:
-            if create is not True:
-                try:
-                    self._find()
-                    return False
-                except FileNotFoundError:
-                    if create is False:
-                        raise
-            try:
-                self._make(values, chosen, more_bytes, mode)
-                return True
-            except FileExistsError:
-                if create:
-                    raise
+        def find() -> bool:
+            await_maker(self._name, self._full_name(), self._find)
+            return False
+
+        def make() -> bool:
+            self._make(values, chosen, more_bytes, mode)
+            return True
+
+        return open_or_make(create, find, make)
 
     def _make(
         self, values: Sequence[int], chosen: Sequence[int], more_bytes: int, mode: int
@@ -139,25 +132,18 @@ class Named:
         except OSError as error:
             raise of_name(error, self._name) from None
 
-    def _find(self) -> None:
-        end = time.monotonic() + PATIENCE
-        while True:
-            opened = self._descriptor(os.O_RDWR)
-            size = self._pool._core.shm_stat(opened.id)[0]
-            if size >= PAGE:
-                self._map(opened, size)
-                if struct.pack("<QQ", self._words[0], self._words[1]) == MAGIC:
-                    if self._words[2] & 0xFFFF_FFFF != KINDS.index(self._kind):
-                        raise of_name(OSError(errno.EIO, ""), self._name)
-                    return
-            if time.monotonic() > end:
-                raise TimeoutError(
-                    errno.ETIMEDOUT,
-                    "its maker has not finished it. If the maker has ended: "
-                    f"vshmem.Pool().unlink({self._full_name()!r})",
-                    self._name,
-                )
-            time.sleep(0.001)
+    def _find(self) -> Optional[bool]:
+        """Maps it. None: its maker has not finished it."""
+        opened = self._descriptor(os.O_RDWR)
+        size = self._pool._core.shm_stat(opened.id)[0]
+        if size < PAGE:
+            return None
+        self._map(opened, size)
+        if struct.pack("<QQ", self._words[0], self._words[1]) != MAGIC:
+            return None
+        if self._words[2] & 0xFFFF_FFFF != KINDS.index(self._kind):
+            raise of_name(OSError(errno.EIO, ""), self._name)
+        return True
 
     def _map(self, opened: Opened, size: int) -> None:
         self._id = opened.id

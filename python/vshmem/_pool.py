@@ -43,6 +43,8 @@ class Pool:
 
     def _identify(self) -> None:
         self._name, self._uuid, self._domain, self._client, self._bytes = self._core.identify()
+        # This process, as the page of a lock names who has it; 0 is nobody.
+        self._holder = (self._domain + 1) << 32 | self._client
 
     @property
     def name(self) -> str:

@@ -19,8 +19,8 @@ import pickle
 import time
 from typing import Any, Callable, Optional
 
-from . import _named, _vshmem
-from ._memory import Opened
+from . import _vshmem
+from ._memory import PATIENCE, Opened
 from ._named import IPC_NOWAIT, PAGE, Named
 from ._pool import Pool
 
@@ -64,7 +64,7 @@ class Ring(Named):
             # A process died with the lock. What it did is done or not; events may be missing.
             self._raise_event(_ITEMS)
             self._raise_event(_SPACE)
-        self._words[_HOLDER] = (self._pool._domain + 1) << 32 | self._pool._client
+        self._words[_HOLDER] = self._pool._holder
         return True
 
     def _give_lock(self) -> None:
@@ -266,7 +266,7 @@ class Ring(Named):
 
     def drop_all(self) -> None:
         """Takes what there is away, with the objects of long records."""
-        if self._take_lock(_named.PATIENCE):
+        if self._take_lock(PATIENCE):
             try:
                 while self._has_item():
                     self._take()

@@ -60,14 +60,19 @@ models() {
 	done
 }
 
-# Rows `| nr | `file` | `function`, `function` | what |` of the walks.
+# Rows `| nr | `file` | `function`, `function` | what |` of the walks: each function is there, and all but a walk's first are called
+# at that stop or an earlier one.
 walks() {
-	local file cell function
-	grep -E '^\| [0-9]+ \|' docs/internals/walks.md | while IFS='|' read -r _ _ file cell _; do
+	local number file cell function stops=()
+	grep -E '^\| [0-9]+ \|' docs/internals/walks.md | while IFS="|" read -r _ number file cell _; do
 		file=$(tr -d '` ' <<<"$file")
 		if [ ! -e "$file" ]; then echo "there is no $file"; continue; fi
+		[ "$number" != ' 1 ' ] || stops=()
+		stops+=("$file")
 		for function in $(grep -o '`[a-z0-9_]*`' <<<"$cell" | tr -d '`'); do
 			grep -qE "fn $function\b" "$file" || echo "there is no function $function in $file"
+			[ "$number" = ' 1 ' ] || grep -hE "\b$function\(" "${stops[@]}" | grep -qvE "fn $function\b" ||
+				echo "$function is called at none of the stops before it in $file"
 		done
 	done
 }

@@ -29,11 +29,9 @@ for _ in $(seq "$runs"); do
 	done
 done
 echo "2 processes, $runs runs in turns, microseconds: the median of each run's fastest repetition"
-awk '{ key = $2 " " $3 " B" ($4 == "pool" ? " MPI_Alloc_mem" : ""); if (!(key in seen)) { seen[key] = 1; order[++keys] = key }
-	if (!($1 in column)) { column[$1] = 1; heads[++columns] = $1 } v[key, $1, ++n[key, $1]] = $5 / 1000 }
-	function middle(key, who,   c, i, j, t, a) { c = n[key, who]; for (i = 1; i <= c; i++) a[i] = v[key, who, i]
-		for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) if (a[j] < a[i]) { t = a[i]; a[i] = a[j]; a[j] = t }
-		return c ? a[int((c + 1) / 2)] : 0 }
-	END { printf "%-30s", ""; for (c = 1; c <= columns; c++) printf " %17s", heads[c]; print ""
-		for (k = 1; k <= keys; k++) { printf "%-30s", order[k]; for (c = 1; c <= columns; c++) printf " %17.3f", middle(order[k], heads[c]); print "" } }' "$out"
+awk -f tests/medians.awk -f <(printf %s '
+{ take(" MPI_Alloc_mem") }
+END { printf "%-30s", ""; for (c = 1; c <= columns; c++) printf " %17s", column_at[c]; print ""
+	for (r = 1; r <= rows; r++) { printf "%-30s", row_at[r]; for (c = 1; c <= columns; c++) printf " %17.3f", median(row_at[r], column_at[c]); print "" } }
+') "$out"
 rm -f "$out"

@@ -55,8 +55,8 @@ check() { # check WHAT COMMAND...
 		grep ': error :' "$work/libvirtd.log" 2>/dev/null | tail -n 3
 	fi
 }
-within() { # within SECONDS COMMAND...: repeats it until it succeeds
-	local end=$((SECONDS + $1))
+within() { # within SECONDS COMMAND...: repeats it until it succeeds; on a machine that does other things besides, five times as long
+	local end=$((SECONDS + 5 * $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || { echo "not within the time: $*"; return 1; }

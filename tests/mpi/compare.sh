@@ -27,17 +27,15 @@ for run in $(seq "$runs"); do
 	done
 done
 echo "$processes processes, $runs runs in turns, microseconds: median (smallest)"
-awk -v also="$([ "$length" = collectives ] && echo 1)" '
-	{ key = $2 " " $3 " B" ($4 == "pool" ? " pool" : ""); if (!(key in seen)) { seen[key] = 1; order[++keys] = key } v[key, $1, ++n[key, $1]] = $5 / 1000 }
-	function middle(key, who,   c, i, j, t, a) { c = n[key, who]; for (i = 1; i <= c; i++) a[i] = v[key, who, i]
-		for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) if (a[j] < a[i]) { t = a[i]; a[i] = a[j]; a[j] = t }
-		least = a[1]; return c ? a[int((c + 1) / 2)] : 0 }
-	function cell(m) { return sprintf("%11.3f (%9.3f)", m, least) }
-	END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vshmem/vader", "tcp/vshmem" (also ? sprintf(" %23s %15s", "by messages", "vshmem/messages") : "")
-		for (k = 1; k <= keys; k++) { key = order[k]
-			a = middle(key, "vader"); ca = cell(a); b = middle(key, "vshmem"); cb = cell(b); c = middle(key, "tcp"); cc = cell(c)
-			printf "%-24s %23s %23s %23s %13.2fx %11.1fx", key, ca, cb, cc, a ? b / a : 0, b ? c / b : 0
-			d = middle(key, "messages"); cd = cell(d)
-			if (also) printf " %23s %14.2fx", cd, d ? b / d : 0
-			print "" } }' "$out"
+awk -v also="$([ "$length" = collectives ] && echo 1)" -f tests/medians.awk -f <(printf %s '
+function cell(m) { return sprintf("%11.3f (%9.3f)", m, least) }
+{ take(" pool") }
+END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vshmem/vader", "tcp/vshmem" (also ? sprintf(" %23s %15s", "by messages", "vshmem/messages") : "")
+	for (r = 1; r <= rows; r++) { row = row_at[r]
+		a = median(row, "vader"); ca = cell(a); b = median(row, "vshmem"); cb = cell(b); c = median(row, "tcp"); cc = cell(c)
+		printf "%-24s %23s %23s %23s %13.2fx %11.1fx", row, ca, cb, cc, a ? b / a : 0, b ? c / b : 0
+		d = median(row, "messages"); cd = cell(d)
+		if (also) printf " %23s %14.2fx", cd, d ? b / d : 0
+		print "" } }
+') "$out"
 rm -f "$out"

@@ -28,7 +28,7 @@ finish() {
 if command -v virt-xml-validate >/dev/null; then
 	count=0 bad=0
 	for machine in "$machines"/*.xml; do
-		for how in "--guests per-socket" "--guests per-node --hugepages 2M --smt off" "--guests 1 --emulated"; do
+		for how in "--guests per-socket" "--guests per-node --hugepages 2M --smt off" "--guests 1 --emulated --pool-numa ranges"; do
 			place=$work/$(basename "$machine" .xml)-$count
 			# shellcheck disable=SC2086
 			"$vshmem" plan --topology "xml:$machine" $how --pool 64M --as libvirt --output "$place" >/dev/null || bad=$((bad + 1))

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a signal, a small stack, a filter or another root meets inside the library: tests/signals/run.sh 'VSHMEM COMMAND' [STEPS]
+# What a signal, a small stack, a filter, another root or a namespace meets inside the library: tests/signals/run.sh 'VSHMEM COMMAND' [STEPS]
 # STEPS is how many instructions are tried; 2000 takes some minutes.
 vshmem=$1 steps=$2 passed=0 failed=0 skipped=0
 if [ -z "$vshmem" ]; then
@@ -17,7 +17,7 @@ $vshmem pool create "$pool" --size 32M >"$work/out" 2>&1 || { cat "$work/out"; e
 ok() { # what, then a command on the pool that must succeed
 	local what=$1
 	shift
-	timeout -k 5 "${LIMIT:-120}" $vshmem run --pool "$pool" -- "$@" >"$work/out" 2>&1 </dev/null
+	timeout -k 5 "${LIMIT:-120}" $vshmem run --pool "$pool" ${SHARE:+--share "$SHARE"} -- "$@" >"$work/out" 2>&1 </dev/null
 	local code=$?
 	if [ $code = 0 ] && $vshmem pool check "$pool" >>"$work/out" 2>&1; then
 		passed=$((passed + 1))
@@ -47,6 +47,7 @@ agent="$vshmem ls --pool $pool --json | sed -n 's/.*\"agent\": *\\([0-9]*\\).*/\
 ok "an agent is started again" "$programs/rooted" same "$agent"
 ok "without descriptors none is started" "$programs/rooted" closed "$agent"
 if [ "$(id -u)" = 0 ]; then
+	SHARE=all,posix ok "a child with its parent's number opens a semaphore" "$programs/namesake"
 	ok "another user starts none" "$programs/rooted" user "$agent"
 	# In the jail there is a program of another user where VSHMEM_COMMAND was, with all that it needs.
 	command=$(readlink -f "${vshmem%% *}")
@@ -54,7 +55,7 @@ if [ "$(id -u)" = 0 ]; then
 	cc -O -static -o "$work/jail$command" "$here/planted/planted.c" && : >"$work/jail/dev/null" &&
 		ok "a command in another root is not run" "$programs/rooted" jail "$agent" "$work/jail"
 else
-	skip "another root, another user: needs root"
+	skip "another root, another user, another PID namespace: needs root"
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"

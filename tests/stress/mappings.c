@@ -95,7 +95,7 @@ static void outlive(pid_t parent)
 	}
 }
 
-/* A child finds in its books what it has in its addresses. */
+/* A child finds in its attach table what it has in its addresses. */
 static void on_a_child(struct actor *a)
 {
 	pthread_mutex_lock(&one_child);

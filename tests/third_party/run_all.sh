@@ -36,7 +36,8 @@ run fakeroot run_fakeroot.sh
 run postgres run_postgres.sh "$seconds"
 run open-mpi run_open_mpi.sh
 prefix="$vshmem run --pool $pool --share all,posix --"
-run python run_python_multiprocessing.sh
+run posix_ipc run_posix_ipc.sh
+run python run_python_multiprocessing.sh SharedMemory Lock Semaphore Condition
 run boost run_boost_interprocess.sh
 if "$vshmem" pool check "$pool" >"$logs/check" 2>&1; then
 	echo "pool check: nothing wrong"

@@ -1,5 +1,5 @@
-//! The agent's life: it locks, joins, makes its rounds until no client is left, or until the pool is
-//! removed, and leaves.
+//! The agent's life: it locks, joins, makes its rounds until no client is left, or until the pool
+//! is removed, and leaves.
 
 use std::io::Write;
 use std::path::Path;

@@ -198,11 +198,11 @@ void vshmem_interrupt(void);
 
 /* msgget(2): the queue's id. */
 int vshmem_msgget(vshmem_pool *pool, int key, int flags);
-/* msgsnd(2) and msgrcv(2), with the type beside the text. The latter returns the bytes of the
- * text; TYPE may be NULL. */
+/* msgsnd(2) and msgrcv(2), with the type beside the payload. The latter returns the bytes of the
+ * payload; TYPE may be NULL. */
 int vshmem_msgsnd(
-	vshmem_pool *pool, int id, long type, const void *text, size_t bytes, int flags);
-int vshmem_msgrcv(vshmem_pool *pool, int id, long *type, void *text, size_t room, long wanted,
+	vshmem_pool *pool, int id, long type, const void *payload, size_t bytes, int flags);
+int vshmem_msgrcv(vshmem_pool *pool, int id, long *type, void *payload, size_t room, long wanted,
 	int flags);
 /* Removes the queue and its messages. All that wait there get -EIDRM. */
 int vshmem_msgrm(vshmem_pool *pool, int id);
@@ -258,8 +258,8 @@ void vshmem_port_close(vshmem_port *port);
 void vshmem_port_address(const vshmem_port *port, struct vshmem_address *address);
 
 struct vshmem_message {
-	const void
-		*text; /* in the pool, 8 bytes past a cache line; its sender may still change it */
+	/* The payload, in the pool, 8 bytes past a cache line; its sender may still change it. */
+	const void *text;
 	uint32_t bytes;
 	uint32_t lane;
 	uint8_t tag;
@@ -304,13 +304,13 @@ void vshmem_lane_close(vshmem_lane *lane);
 uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane);
 /* Room for a message of so many bytes, to be written and then published, perhaps shorter. -EAGAIN:
  * none yet; -EMSGSIZE; -EIO: the lane makes no sense. */
-int vshmem_reserve(vshmem_lane *lane, uint32_t bytes, void **text);
+int vshmem_reserve(vshmem_lane *lane, uint32_t bytes, void **payload);
 int vshmem_publish(vshmem_lane *lane, uint32_t bytes, uint8_t tag);
 /* Both, with the copying between. */
 int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag);
 /* The same for two short parts, and vshmem_lane_rest, in one call. */
-int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const void *text,
-	uint32_t text_bytes, uint8_t tag);
+int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const void *payload,
+	uint32_t payload_bytes, uint8_t tag);
 /* To be called when there is time: makes the next short message a little faster. */
 void vshmem_lane_rest(vshmem_lane *lane);
 /* 1: everything that was sent is read; 0: not yet. */
@@ -341,7 +341,7 @@ int vshmem_lane_alive(const vshmem_lane *lane);
  * -EIO: what a member has written makes no sense. */
 
 /* Bytes of memory for so many members (at most 4096) that pass on PAYLOAD bytes at once (at most 64
- * MiB); longer texts go in pieces. Grows with both. 0: out of range. */
+ * MiB); longer ones go in pieces. Grows with both. 0: out of range. */
 size_t vshmem_team_bytes(uint32_t members, size_t payload);
 /* Joins as member RANK, from 0. The memory has the bytes that are told above, begins on a cache
  * line, and is zero before the first one joins, as a new segment is, and again when all have left.

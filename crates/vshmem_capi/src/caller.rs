@@ -19,16 +19,4 @@ impl Caller for Me {
         let groups = rustix::process::getgroups();
         gid == self.gid() || groups.is_ok_and(|groups| groups.iter().any(|g| g.as_raw() == gid))
     }
-
-    fn owns_all(&self) -> bool {
-        false
-    }
-
-    fn administers(&self) -> bool {
-        false
-    }
-
-    fn unlimited(&self) -> bool {
-        false
-    }
 }

@@ -1,5 +1,5 @@
-//! Fork: a child that goes on as a client of its own, with what its parent has attached, at the same
-//! addresses.
+//! Fork: a child that goes on as a client of its own, with what its parent has attached, at the
+//! same addresses.
 
 use std::ffi::c_int;
 use std::sync::TryLockError;

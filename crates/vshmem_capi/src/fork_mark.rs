@@ -1,5 +1,6 @@
-//! Whether this process has opened a pool itself, or is a child of the one that has: known without a
-//! system call. A child that went on as its parent's client would write its parent's intent record.
+//! Whether this process has opened a pool itself, or is a child of the one that has: known without
+//! a system call. A child that went on as its parent's client would write its parent's intent
+//! record.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

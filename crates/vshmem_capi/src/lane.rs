@@ -123,14 +123,14 @@ pub unsafe extern "C" fn vshmem_lane_most_bytes(lane: *const Lane) -> u32 {
 pub unsafe extern "C" fn vshmem_reserve(
     lane: *mut Lane,
     bytes: u32,
-    text: *mut *mut c_void,
+    payload: *mut *mut c_void,
 ) -> c_int {
     // SAFETY: the caller passes an open lane that no other thread uses now.
     let lane = unsafe { &mut *lane };
     let reserved = lane.outbound().and_then(|lane| lane.reserve(bytes).map_err(errno_of));
     answer(reserved.map(|at| {
         // SAFETY: the caller passes a place for the address.
-        unsafe { text.write(lane.pool.address(at).cast()) };
+        unsafe { payload.write(lane.pool.address(at).cast()) };
         0
     }))
 }
@@ -210,15 +210,15 @@ pub unsafe extern "C" fn vshmem_post(
     lane: *mut Lane,
     head: *const c_void,
     head_bytes: u32,
-    text: *const c_void,
-    text_bytes: u32,
+    payload: *const c_void,
+    payload_bytes: u32,
     tag: u8,
 ) -> c_int {
     // SAFETY: the caller passes an open lane that no other thread uses now.
     let lane = unsafe { &mut *lane };
     let base = lane.pool.address(0);
     let Some(outbound) = lane.outbound.as_mut() else { return -Errno::IO.raw_os_error() };
-    let Some(bytes) = head_bytes.checked_add(text_bytes) else {
+    let Some(bytes) = head_bytes.checked_add(payload_bytes) else {
         return -Errno::MSGSIZE.raw_os_error();
     };
     let at = match outbound.reserve(bytes) {
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn vshmem_post(
     // SAFETY: the caller passes so many bytes, and the room that was reserved holds them all.
     unsafe {
         copy_few(head.cast(), to, head_bytes as usize);
-        copy_few(text.cast(), to.add(head_bytes as usize), text_bytes as usize);
+        copy_few(payload.cast(), to.add(head_bytes as usize), payload_bytes as usize);
     }
     match outbound.publish(bytes, tag) {
         Ok(()) => {

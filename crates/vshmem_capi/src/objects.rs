@@ -225,7 +225,7 @@ pub unsafe extern "C" fn vshmem_msgsnd(
     pool: *const Pool,
     id: c_int,
     mtype: c_long,
-    text: *const c_void,
+    payload: *const c_void,
     bytes: usize,
     flags: c_int,
 ) -> c_int {
@@ -236,13 +236,13 @@ pub unsafe extern "C" fn vshmem_msgsnd(
         if bytes > this_client.pool().geometry().msgmax as usize || id < 0 || mtype < 1 {
             return Err(Errno::INVAL);
         }
-        let text = match bytes {
+        let payload = match bytes {
             0 => &[][..],
             // SAFETY: the caller passes so many bytes, which are only read, and only here.
-            _ => unsafe { std::slice::from_raw_parts(text.cast::<u8>(), bytes) },
+            _ => unsafe { std::slice::from_raw_parts(payload.cast::<u8>(), bytes) },
         };
         let no_wait = flags & libc::IPC_NOWAIT != 0;
-        this_client.msgsnd(id, mtype, text, no_wait, &Me).map(|()| 0)
+        this_client.msgsnd(id, mtype, payload, no_wait, &Me).map(|()| 0)
     }))
 }
 
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn vshmem_msgrcv(
     pool: *const Pool,
     id: c_int,
     mtype: *mut c_long,
-    text: *mut c_void,
+    payload: *mut c_void,
     room: usize,
     wanted: c_long,
     flags: c_int,
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn vshmem_msgrcv(
         }
         if size > 0 {
             // SAFETY: the caller passes `room` bytes, and no message that is delivered is longer.
-            copy(unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), size) });
+            copy(unsafe { std::slice::from_raw_parts_mut(payload.cast::<u8>(), size) });
         }
         Ok(size)
     };

@@ -67,6 +67,57 @@ fn operation_of(word: c_int) -> Option<Operation> {
     [Sum, Product, Min, Max, And, Or, Xor].get(at).copied()
 }
 
+/// A call of a member, and what C gets of it.
+///
+/// # Safety
+/// `team` is a member that no other thread uses now.
+pub(crate) unsafe fn call(
+    team: *mut Team,
+    work: impl FnOnce(&mut Team) -> Result<(), Errno>,
+) -> c_int {
+    // SAFETY: as the caller vouches.
+    answer(work(unsafe { &mut *team }).map(|()| 0))
+}
+
+/// EINVAL: the team has no such member.
+pub(crate) fn check_member(team: &Team, rank: u32) -> Result<(), Errno> {
+    if rank < team.shape().members() { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+/// What a member adds to a reduction, and where the root wants the result.
+struct Contribution {
+    root: u32,
+    mine: *const c_void,
+    result: *mut c_void,
+    bytes: usize,
+}
+
+/// Whose end of a reduction this is.
+enum Side<'a> {
+    /// The root's: its own numbers, which become the result.
+    Root(&'a mut [u8]),
+    /// Another's, which are only read.
+    Other(&'a [u8]),
+}
+
+impl Contribution {
+    /// The data on this member's side.
+    ///
+    /// # Safety
+    /// `mine` has so many bytes, and `result` room for as many at the root.
+    unsafe fn at<'a>(self, team: &Team) -> Result<Side<'a>, Errno> {
+        check_member(team, self.root)?;
+        // SAFETY: as the caller vouches.
+        unsafe {
+            if team.rank() == self.root {
+                result_of(self.mine, self.result, self.bytes).map(Side::Root)
+            } else {
+                bytes_at(self.mine.cast_mut(), self.bytes).map(|mine| Side::Other(mine))
+            }
+        }
+    }
+}
+
 /// A kind and an operation that go together, and the bytes of so many numbers.
 fn reduction(
     number: c_int,
@@ -223,8 +274,7 @@ pub unsafe extern "C" fn vshmem_team_failure(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_team_barrier(team: *mut Team) -> c_int {
     // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(team.barrier().map(|()| 0).map_err(errno_of))
+    unsafe { call(team, |team| team.barrier().map_err(errno_of)) }
 }
 
 /// See vshmem.h.
@@ -238,14 +288,14 @@ pub unsafe extern "C" fn vshmem_team_broadcast(
     data: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now, and its data.
-    let (team, data) = unsafe { (&mut *team, bytes_at(data, bytes)) };
-    answer(data.and_then(|data| {
-        if root >= team.shape().members() {
-            return Err(Errno::INVAL);
-        }
-        team.broadcast(root, data).map(|()| 0).map_err(errno_of)
-    }))
+    let broadcast = |team: &mut Team| {
+        check_member(team, root)?;
+        // SAFETY: the caller passes so many bytes.
+        let data = unsafe { bytes_at(data, bytes) }?;
+        team.broadcast(root, data).map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, broadcast) }
 }
 
 /// See vshmem.h.
@@ -262,23 +312,18 @@ pub unsafe extern "C" fn vshmem_team_reduce(
     number: c_int,
     operation: c_int,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(reduction(number, operation, count).and_then(|(number, operation, bytes)| {
-        if root >= team.shape().members() {
-            return Err(Errno::INVAL);
+    let reduce = |team: &mut Team| {
+        let (number, operation, bytes) = reduction(number, operation, count)?;
+        let data = Contribution { root, mine, result, bytes };
+        // SAFETY: the caller passes so many numbers, and at the root room for as many.
+        match unsafe { data.at(team) }? {
+            Side::Root(data) => team.collect(data, number, operation),
+            Side::Other(mine) => team.contribute(root, mine, number, operation),
         }
-        let done = if team.rank() == root {
-            // SAFETY: the caller passes so many numbers, and room for as many.
-            let data = unsafe { result_of(mine, result, bytes) }?;
-            team.collect(data, number, operation)
-        } else {
-            // SAFETY: the caller passes so many numbers, which are only read.
-            let mine = unsafe { bytes_at(mine.cast_mut(), bytes) }?;
-            team.contribute(root, mine, number, operation)
-        };
-        done.map(|()| 0).map_err(errno_of)
-    }))
+        .map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, reduce) }
 }
 
 /// See vshmem.h.
@@ -294,13 +339,14 @@ pub unsafe extern "C" fn vshmem_team_allreduce(
     number: c_int,
     operation: c_int,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(reduction(number, operation, count).and_then(|(number, operation, bytes)| {
+    let allreduce = |team: &mut Team| {
+        let (number, operation, bytes) = reduction(number, operation, count)?;
         // SAFETY: the caller passes so many numbers, and room for as many.
         let data = unsafe { result_of(mine, result, bytes) }?;
-        team.allreduce(data, number, operation).map(|()| 0).map_err(errno_of)
-    }))
+        team.allreduce(data, number, operation).map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, allreduce) }
 }
 
 /// See vshmem.h.
@@ -323,7 +369,7 @@ pub(crate) fn folded(
 ) -> impl FnMut(&[u8], &mut [u8]) {
     move |earlier, later| {
         let count = later.len() / unit;
-        // SAFETY: the caller's own function, with what it gave for it, and both texts hold so many
+        // SAFETY: the caller's own function, with what it gave for it, and both slices hold so many
         // things.
         unsafe { combine(earlier.as_ptr().cast(), later.as_mut_ptr().cast(), count, argument) };
     }
@@ -344,23 +390,18 @@ pub unsafe extern "C" fn vshmem_team_reduce_by(
     combine: CombineOfC,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(things(team, count, unit).and_then(|bytes| {
-        if root >= team.shape().members() {
-            return Err(Errno::INVAL);
+    let reduce = |team: &mut Team| {
+        let bytes = things(team, count, unit)?;
+        let data = Contribution { root, mine, result, bytes };
+        // SAFETY: the caller passes so many things, and at the root room for as many.
+        match unsafe { data.at(team) }? {
+            Side::Root(data) => team.collect_by(data, unit, &mut folded(unit, combine, argument)),
+            Side::Other(mine) => team.contribute_by(root, mine, unit),
         }
-        let done = if team.rank() == root {
-            // SAFETY: the caller passes so many things, and room for as many.
-            let data = unsafe { result_of(mine, result, bytes) }?;
-            team.collect_by(data, unit, &mut folded(unit, combine, argument))
-        } else {
-            // SAFETY: the caller passes so many things, which are only read.
-            let mine = unsafe { bytes_at(mine.cast_mut(), bytes) }?;
-            team.contribute_by(root, mine, unit)
-        };
-        done.map(|()| 0).map_err(errno_of)
-    }))
+        .map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, reduce) }
 }
 
 /// See vshmem.h.
@@ -377,14 +418,14 @@ pub unsafe extern "C" fn vshmem_team_allreduce_by(
     combine: CombineOfC,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(things(team, count, unit).and_then(|bytes| {
+    let allreduce = |team: &mut Team| {
+        let bytes = things(team, count, unit)?;
         // SAFETY: the caller passes so many things, and room for as many.
         let data = unsafe { result_of(mine, result, bytes) }?;
-        let done = team.allreduce_by(data, unit, &mut folded(unit, combine, argument));
-        done.map(|()| 0).map_err(errno_of)
-    }))
+        team.allreduce_by(data, unit, &mut folded(unit, combine, argument)).map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, allreduce) }
 }
 
 /// Room for a result, with the caller's own numbers in it.

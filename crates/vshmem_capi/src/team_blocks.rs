@@ -6,10 +6,10 @@ use vshmem_ipc::Errno;
 use vshmem_team::{Started, Team};
 
 use crate::answer;
-use crate::team::{CombineOfC, bytes_at, errno_of, folded, result_of, things};
+use crate::team::{CombineOfC, bytes_at, call, check_member, errno_of, folded, result_of, things};
 
-/// All members' blocks of so many bytes, of which each lies in a text that has one for each when
-/// they are `for_each`.
+/// All members' blocks of so many bytes, of which each lies in a payload that has one for each
+/// when they are `for_each`.
 fn blocks(team: &Team, bytes: usize, for_each: bool) -> Result<usize, Errno> {
     let members = team.shape().members() as usize;
     let all = bytes.checked_mul(members).filter(|all| isize::try_from(*all).is_ok());
@@ -40,13 +40,14 @@ pub unsafe extern "C" fn vshmem_team_allgather(
     all: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(blocks(team, bytes, false).and_then(|room| {
+    let allgather = |team: &mut Team| {
+        let room = blocks(team, bytes, false)?;
         // SAFETY: the caller passes so many bytes, and room for those of all, apart from them.
         let (mine, all) = unsafe { (given_at(mine, bytes)?, bytes_at(all, room)?) };
-        team.allgather(mine, all).map(|()| 0).map_err(errno_of)
-    }))
+        team.allgather(mine, all).map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, allgather) }
 }
 
 /// See vshmem.h.
@@ -60,13 +61,14 @@ pub unsafe extern "C" fn vshmem_team_alltoall(
     got: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(blocks(team, bytes, true).and_then(|room| {
+    let alltoall = |team: &mut Team| {
+        let room = blocks(team, bytes, true)?;
         // SAFETY: the caller passes a block for each, and room for as many, apart from each other.
         let (given, got) = unsafe { (given_at(given, room)?, bytes_at(got, room)?) };
-        team.alltoall(given, got).map(|()| 0).map_err(errno_of)
-    }))
+        team.alltoall(given, got).map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, alltoall) }
 }
 
 /// See vshmem.h.
@@ -81,22 +83,21 @@ pub unsafe extern "C" fn vshmem_team_gather(
     all: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(blocks(team, bytes, false).and_then(|room| {
-        if root >= team.shape().members() {
-            return Err(Errno::INVAL);
-        }
+    let gather = |team: &mut Team| {
+        let room = blocks(team, bytes, false)?;
+        check_member(team, root)?;
         // SAFETY: the caller passes so many bytes.
         let mine = unsafe { given_at(mine, bytes) }?;
-        let done = if team.rank() == root {
+        if team.rank() == root {
             // SAFETY: the caller passes room for those of all, apart from its own.
             team.gather(mine, unsafe { bytes_at(all, room) }?)
         } else {
             team.give(root, mine.ok_or(Errno::INVAL)?)
-        };
-        done.map(|()| 0).map_err(errno_of)
-    }))
+        }
+        .map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, gather) }
 }
 
 /// See vshmem.h.
@@ -111,13 +112,10 @@ pub unsafe extern "C" fn vshmem_team_scatter(
     mine: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    answer(blocks(team, bytes, true).and_then(|room| {
-        if root >= team.shape().members() {
-            return Err(Errno::INVAL);
-        }
-        let done = if team.rank() == root {
+    let scatter = |team: &mut Team| {
+        let room = blocks(team, bytes, true)?;
+        check_member(team, root)?;
+        if team.rank() == root {
             // SAFETY: the caller passes a block for each member.
             let all = unsafe { given_at(all, room) }?.ok_or(Errno::INVAL)?;
             let own = &all[root as usize * bytes..][..bytes];
@@ -129,9 +127,11 @@ pub unsafe extern "C" fn vshmem_team_scatter(
         } else {
             // SAFETY: the caller passes room for a block.
             team.take_block(root, unsafe { bytes_at(mine, bytes) }?)
-        };
-        done.map(|()| 0).map_err(errno_of)
-    }))
+        }
+        .map_err(errno_of)
+    };
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { call(team, scatter) }
 }
 
 /// `struct vshmem_started`: what [`Started::words`] says.
@@ -150,14 +150,16 @@ pub unsafe extern "C" fn vshmem_team_start(team: *mut Team, started: *mut Starte
 /// Looks after a call, and keeps how far it is.
 ///
 /// # Safety
-/// `started` holds a call that was started.
+/// `team` is a member that no other thread uses now, and `started` holds a call that it has
+/// started.
 unsafe fn look_after(
+    team: *mut Team,
     started: *mut StartedOfC,
-    poll: impl FnOnce(&mut Started) -> Result<bool, Errno>,
+    poll: impl FnOnce(&mut Team, &mut Started) -> Result<bool, Errno>,
 ) -> c_int {
     // SAFETY: as the caller vouches.
-    let mut call = Started::of(unsafe { started.read() });
-    let done = poll(&mut call);
+    let (team, mut call) = unsafe { (&mut *team, Started::of(started.read())) };
+    let done = poll(team, &mut call);
     // SAFETY: as the caller vouches.
     unsafe { started.write(call.words()) };
     answer(done.map(i32::from))
@@ -174,9 +176,7 @@ pub unsafe extern "C" fn vshmem_team_poll_allgather(
     all: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    let poll = |call: &mut Started| {
+    let poll = |team: &mut Team, call: &mut Started| {
         let room = blocks(team, bytes, false)?;
         if bytes > team.shape().payload() {
             return Err(Errno::INVAL);
@@ -185,8 +185,8 @@ pub unsafe extern "C" fn vshmem_team_poll_allgather(
         let all = unsafe { bytes_at(all, room) }?;
         team.poll_allgather(call, all).map_err(errno_of)
     };
-    // SAFETY: the caller passes a call that it has started.
-    unsafe { look_after(started, poll) }
+    // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
+    unsafe { look_after(team, started, poll) }
 }
 
 /// See vshmem.h.
@@ -201,9 +201,7 @@ pub unsafe extern "C" fn vshmem_team_poll_alltoall(
     got: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    let poll = |call: &mut Started| {
+    let poll = |team: &mut Team, call: &mut Started| {
         let room = blocks(team, bytes, true)?;
         if room - bytes > team.shape().payload() {
             return Err(Errno::INVAL);
@@ -212,8 +210,8 @@ pub unsafe extern "C" fn vshmem_team_poll_alltoall(
         let (given, got) = unsafe { (given_at(given, room)?, bytes_at(got, room)?) };
         team.poll_alltoall(call, given, got).map_err(errno_of)
     };
-    // SAFETY: the caller passes a call that it has started.
-    unsafe { look_after(started, poll) }
+    // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
+    unsafe { look_after(team, started, poll) }
 }
 
 /// See vshmem.h.
@@ -228,18 +226,17 @@ pub unsafe extern "C" fn vshmem_team_poll_broadcast(
     data: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    let poll = |call: &mut Started| {
-        if root >= team.shape().members() || bytes > team.shape().payload() {
+    let poll = |team: &mut Team, call: &mut Started| {
+        check_member(team, root)?;
+        if bytes > team.shape().payload() {
             return Err(Errno::INVAL);
         }
         // SAFETY: the caller passes so many bytes.
         let data = unsafe { bytes_at(data, bytes) }?;
         team.poll_broadcast(call, root, data).map_err(errno_of)
     };
-    // SAFETY: the caller passes a call that it has started.
-    unsafe { look_after(started, poll) }
+    // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
+    unsafe { look_after(team, started, poll) }
 }
 
 /// See vshmem.h.
@@ -256,9 +253,7 @@ pub unsafe extern "C" fn vshmem_team_poll_allreduce_by(
     combine: CombineOfC,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller passes a member that no other thread uses now.
-    let team = unsafe { &mut *team };
-    let poll = |call: &mut Started| {
+    let poll = |team: &mut Team, call: &mut Started| {
         let bytes = things(team, count, unit)?;
         if bytes > team.shape().payload() / unit * unit {
             return Err(Errno::INVAL);
@@ -268,6 +263,6 @@ pub unsafe extern "C" fn vshmem_team_poll_allreduce_by(
         team.poll_allreduce_by(call, data, unit, &mut folded(unit, combine, argument))
             .map_err(errno_of)
     };
-    // SAFETY: the caller passes a call that it has started.
-    unsafe { look_after(started, poll) }
+    // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
+    unsafe { look_after(team, started, poll) }
 }

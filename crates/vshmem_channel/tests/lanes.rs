@@ -128,7 +128,7 @@ fn lanes_are_limited_and_come_back_when_their_sender_is_gone() {
     assert_eq!(port.reclaim(alive), Received::Left(who(2)));
     let mut third = claim(&map, &port, 3).unwrap();
     // What the dead one writes late is not taken for the new one's.
-    first.send(&[b"from the grave"], 1).unwrap();
+    first.send(&[b"from the dead"], 1).unwrap();
     assert_eq!(take(&map, &mut port), None);
     third.send(&[b"new"], 1).unwrap();
     assert_eq!(take(&map, &mut port).unwrap(), (103, 1, b"new".to_vec()));

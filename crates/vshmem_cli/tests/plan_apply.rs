@@ -7,7 +7,7 @@ mod rig;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -94,6 +94,13 @@ impl Host {
         command.env("VSHMEM_PLAN_KILL_AT", kill_at.to_string()).output().unwrap()
     }
 
+    /// The same, to its end, which must be good.
+    fn succeed(&self, words: &[&str]) -> Output {
+        let output = self.run(words, 0);
+        assert!(output.status.success(), "{words:?}: {}", complaint(&output));
+        output
+    }
+
     fn apply(&self, plan: &str, to: &str, kill_at: u32) -> Output {
         self.run(&["apply", "--plan", plan, "--to", to, "--emulated"], kill_at)
     }
@@ -135,19 +142,16 @@ fn a_setting_stays_while_another_plan_needs_it() {
     let host = Host::new();
     let plan = host.plan(&Name::new("two-plans"), &["--hugepages", "2M"]);
     let before = host.files();
-    let apply = |name| {
-        host.run(&["apply", "--plan", &plan, "--to", "host", "--emulated", "--name", name], 0)
-    };
     for name in ["one", "two"] {
-        let output = apply(name);
-        assert!(output.status.success(), "{}", complaint(&output));
+        let words = ["apply", "--plan", &plan, "--to", "host", "--emulated", "--name", name];
+        host.succeed(&words);
     }
     let setting = |files: BTreeMap<PathBuf, String>| files[&host.root().join(HOST[0].0)].clone();
     let applied = setting(host.files());
     assert_ne!(applied, setting(before.clone()));
-    assert!(host.run(&["undo", "one"], 0).status.success());
+    host.succeed(&["undo", "one"]);
     assert_eq!(setting(host.files()), applied);
-    assert!(host.run(&["undo", "two"], 0).status.success());
+    host.succeed(&["undo", "two"]);
     assert_eq!(host.files(), before);
 }
 
@@ -172,14 +176,12 @@ fn settings_are_as_they_were_in_whatever_order_plans_are_undone() {
         for (number, name) in names.iter().enumerate() {
             fs::write(&file, &plans[number.min(1)]).unwrap();
             let words = ["apply", "--plan", &file, "--to", "host", "--emulated", "--name", name];
-            let output = host.run(&words, 0);
-            assert!(output.status.success(), "{}", complaint(&output));
+            host.succeed(&words);
         }
         let all: u32 = pages().parse().unwrap();
         let mut left = 4;
         for number in order {
-            let output = host.run(&["undo", names[number]], 0);
-            assert!(output.status.success(), "{}", complaint(&output));
+            host.succeed(&["undo", names[number]]);
             left -= 1;
             let need = order[4 - left..].iter().filter(|number| **number > 0).count() as u32;
             // Seven were there, and each of the three plans takes 64.
@@ -405,6 +407,30 @@ fn what_others_may_write_is_not_undone() {
     fs::remove_file(&state).unwrap();
     fs::rename(&elsewhere, &state).unwrap();
     host.undo();
+}
+
+/// A user who is not root, where root has made /run/vshmem, as it is on every machine with pools.
+#[test]
+fn a_user_who_is_not_root_is_told_that_plans_are_roots() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let host = Host::new();
+    let plan = host.plan(&Name::new("users"), &[]);
+    let open = |place: &Path, mode| {
+        fs::set_permissions(place, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(host.directory.path(), 0o755);
+    fs::create_dir(host.root().join("run/vshmem")).unwrap();
+    let before = host.files();
+    let root = host.root();
+    for words in [&["apply", "--plan", &plan, "--to", "host"][..], &["undo"]] {
+        let mut command = vshmem();
+        command.arg("plan").arg(words[0]).arg("--root").arg(&root).args(&words[1..]);
+        let said = complaint(&command.uid(4321).gid(4321).output().unwrap());
+        assert!(said.contains("it is root's") && said.contains("`sudo vshmem plan"), "{said}");
+    }
+    assert_eq!(host.files(), before);
 }
 
 /// The processes whose command line has this in it.

@@ -46,8 +46,8 @@ impl CellRef<'_> {
     }
 }
 
-/// A structure of `WORDS` words of a view, found and checked once: for who reads several of its
-/// words.
+/// A structure of `WORDS` words of a view, found and checked once: for callers that read or write
+/// several of its words.
 #[derive(Debug, Clone, Copy)]
 pub struct WordsRef<'a, const WORDS: usize>(&'a [AtomicU64; WORDS]);
 
@@ -60,6 +60,15 @@ impl<const WORDS: usize> WordsRef<'_, WORDS> {
     #[must_use]
     pub fn load(self, at: usize, order: Ordering) -> u64 {
         self.0[at / WORD_BYTES as usize].load(order)
+    }
+
+    /// Writes the word at byte `at` of the structure.
+    ///
+    /// # Panics
+    /// As [`WordsRef::load`].
+    #[inline(always)]
+    pub fn store(self, at: usize, value: u64, order: Ordering) {
+        self.0[at / WORD_BYTES as usize].store(value, order);
     }
 
     /// As [`Map::load_to_replace`], of the cell at byte `at` of the structure.

@@ -78,6 +78,11 @@ impl<const WORDS: usize> WordsRef<'_, WORDS> {
         self.map.load(self.offset + at as u64, order).expect("it was found inside")
     }
 
+    /// Writes the word at byte `at` of the structure.
+    pub fn store(self, at: usize, value: u64, order: Ordering) {
+        self.map.store(self.offset + at as u64, value, order).expect("it was found inside");
+    }
+
     /// As [`Map::load_to_replace`], of the cell at byte `at` of the structure.
     #[must_use]
     pub fn load_to_replace(self, at: usize) -> Cell {

@@ -36,12 +36,16 @@ impl HugePage {
 /// Where the pages of a pool lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolPlacement {
-    /// As the rule has it: one pool for all guests; on their node, or on all of their nodes in turn.
+    /// As the rule has it: one pool for all guests; on their node, or on all of their nodes in
+    /// turn.
     ByRule,
     /// A pool for each two neighbouring guests, on the nodes of those two.
     PerPair,
     /// One pool for all guests, on all of their nodes in turn.
     Interleave,
+    /// One pool for all guests, with a range of its pages on each of their nodes: new segments lie
+    /// on the node of the guest that makes them.
+    Ranges,
     /// One pool for all guests, on this node.
     Node(u32),
 }

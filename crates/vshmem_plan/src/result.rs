@@ -85,11 +85,19 @@ pub struct Pool {
     pub bytes: u64,
     /// The host's nodes that its pages lie on, in turn if there are several.
     pub nodes: NumberSet,
+    /// A range of its pages on each of these nodes instead.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ranges: bool,
     /// For each guest that has it: the guest's number from 0, and the node of that guest that the
     /// device is shown on.
     pub guests: Vec<(usize, u32)>,
     /// Why it lies there.
     pub reason: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// CPUs that stay idle.
@@ -130,6 +138,19 @@ impl Plan {
         self.guests.iter().flat_map(|guest| guest.nodes().iter().collect::<Vec<_>>()).collect()
     }
 
+    /// What the monitor of the guest with this number from 0 tells it about where it lies, if that
+    /// matters to its pools: the host's node for each of its own. In a guest with systemd
+    /// `vshmem-node.service` notes it for programs; as a credential of the system, it comes from
+    /// nobody but the host.
+    pub(crate) fn node_credential(&self, guest: usize) -> Option<String> {
+        if self.home_nodes().len() < 2 || self.pools_of(guest).next().is_none() {
+            return None;
+        }
+        let cells = self.guests[guest].cells.iter().map(|cell| cell.host_node.to_string());
+        let nodes = cells.collect::<Vec<_>>().join(",");
+        Some(format!("io.systemd.credential:vshmem.node={nodes}"))
+    }
+
     /// The host's CPUs of all guests' vCPUs.
     #[must_use]
     pub fn guest_cpus(&self) -> NumberSet {
@@ -138,11 +159,12 @@ impl Plan {
 }
 
 impl Pool {
-    /// What follows `--numa` when it is made. Several nodes have its pages in turn: a list of them
-    /// alone would give each node a range of the pool.
+    /// What follows `--numa` when it is made. A list of nodes alone gives each of them a range of
+    /// the pool.
     #[must_use]
     pub fn numa_option(&self) -> String {
-        let prefix = if self.nodes.len() > 1 { "interleave:" } else { "" };
+        let in_turn = self.nodes.len() > 1 && !self.ranges;
+        let prefix = if in_turn { "interleave:" } else { "" };
         format!("{prefix}{}", self.nodes)
     }
 }

@@ -29,6 +29,11 @@ fn requests() -> Vec<(&'static str, &'static str, Request)> {
         ("two-sockets-smt", "one-wide", count(1)),
         ("two-sockets-smt", "six", count(6)),
         ("two-sockets-smt", "smt-off", Request { smt: Smt::Off, ..per_socket }),
+        (
+            "two-sockets-smt",
+            "ranges",
+            Request { pool: pool(256 << 20, PoolPlacement::Ranges), ..per_socket },
+        ),
         ("nps4-two-l3-each", "per-socket", huge),
         ("nps4-two-l3-each", "per-node", per_node),
         ("nps4-two-l3-each", "per-l3", Request { cut: Cut::PerL3, ..per_socket }),

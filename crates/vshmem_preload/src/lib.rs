@@ -11,11 +11,11 @@
 //! |---|---|
 //! | `intercept` | the exported symbols, thin |
 //! | `posix` | calls of the program on descriptors of objects |
-//! | `locks` | process-shared locks: the thread as an owner, sleeping by address |
+//! | `process_shared` | process-shared locks and semaphores: the thread as an owner, sleeping by address |
 //! | `mapping` | calls of the program on its address space, attaching among them |
 //! | `session` | this process's place in the pool: joining, fork, exec, exit, credentials, handlers |
 //! | `attached` | which parts of the pool are attached, and where |
-//! | `descriptors` | which descriptors are objects |
+//! | `object_descriptors` | which descriptors are objects |
 //! | `process`, `errno`, `next`, `log` | the session once it is there; results as C knows them; the symbols behind ours |
 //!
 //! It runs inside other people's programs. So: no writing to their descriptors, no panic, no heap
@@ -26,15 +26,15 @@
 #![allow(non_camel_case_types)]
 
 mod attached;
-mod descriptors;
 mod errno;
 mod intercept;
-mod locks;
 mod log;
 mod mapping;
 mod next;
+mod object_descriptors;
 mod posix;
 mod process;
+mod process_shared;
 mod session;
 
 use session::{environment, fork, join, route};

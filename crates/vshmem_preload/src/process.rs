@@ -58,6 +58,21 @@ fn mark() -> Option<&'static AtomicU32> {
     unsafe { MARK.load(Ordering::Relaxed).as_ref() }
 }
 
+/// A word of this process's threads alone: 0 in every child, however it has come about and whatever
+/// its pid. To be used after set-up.
+pub fn word_of_process() -> &'static AtomicU32 {
+    let mark = MARK.load(Ordering::Relaxed);
+    if mark.is_null() {
+        return &WORD_OF_KNOWN;
+    }
+    // SAFETY: the page has room for it behind the mark, and is never unmapped.
+    unsafe { &*mark.add(1) }
+}
+
+/// In place of [`word_of_process`] where the kernel wipes no page: for children that this library
+/// knows of.
+static WORD_OF_KNOWN: AtomicU32 = AtomicU32::new(0);
+
 /// Whether this is a child that was created without passing through this library.
 #[inline]
 pub fn is_unknown_child() -> bool {
@@ -71,6 +86,7 @@ pub fn is_known() -> bool {
 
 /// The child is known from here on.
 pub fn mark_as_known() {
+    WORD_OF_KNOWN.store(0, Ordering::Relaxed);
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);
     }

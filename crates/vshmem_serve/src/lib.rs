@@ -22,15 +22,15 @@ mod listener;
 mod message;
 mod peer;
 mod peer_view;
-mod place;
 mod record;
 mod server;
+mod server_paths;
 mod stranded;
 mod xen;
 
 pub use doorbell::MOST_VECTORS;
 pub use event::Event;
-pub use place::Places;
 pub use record::{Record, RecordedPeer};
 pub use server::{Ending, Request, ServeError, Server};
+pub use server_paths::ServerPaths;
 pub use xen::{XenEvent, XenServeError, XenServer};

@@ -251,9 +251,9 @@ impl XenServer {
         }
         let mut reaped = Vec::new();
         for row in member.pool().domains().map_err(unreadable)? {
-            let settled = row.state == DomainState::Free
+            let is_over = row.state == DomainState::Free
                 || (row.state == DomainState::Dead && row.clients == 0);
-            if row.boot == boot && !settled {
+            if row.boot == boot && !is_over {
                 member.reap_epoch(row.index, row.epoch).map_err(unreadable)?;
                 reaped.push(row.name);
             }

@@ -20,7 +20,7 @@ pub use create::{
 };
 pub use error::{FindError, SessionError};
 pub use find::{Listing, Whose, find, identify, list, list_devices};
-pub use home_node::{HomeNodeError, check_home_node};
+pub use home_node::{HomeNodeError, HomeNodes, check_home_node, told_home_nodes};
 pub use look::{open_pool, snapshot};
 pub use notify::{
     Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,

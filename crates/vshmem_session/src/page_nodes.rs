@@ -27,8 +27,8 @@ impl BytesByNode {
     }
 }
 
-/// On which nodes a part of a pool lies, by at most `most` of its pages. `None` where that cannot be
-/// known: the pool is a device, or the kernel does not tell.
+/// On which nodes a part of a pool lies, by at most `most` of its pages. `None` where that cannot
+/// be known: the pool is a device, or the kernel does not tell.
 #[must_use]
 pub fn nodes_of(
     link: &dyn Link,

@@ -22,8 +22,9 @@ pub enum Posix {
     Semaphore,
     /// Message queues: mq_open(3).
     Queue,
-    /// Mutexes, condition variables, read-write locks and barriers that are shared between processes
-    /// and made in the pool's memory. Spinlocks need nothing: libc's work there as they are.
+    /// Mutexes, condition variables, read-write locks and barriers that are shared between
+    /// processes and made in the pool's memory. Spinlocks need nothing: libc's work there as they
+    /// are.
     Lock,
 }
 

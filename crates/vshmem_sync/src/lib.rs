@@ -33,7 +33,9 @@ pub use fault::Fault;
 pub use lock::{
     LockContext, LockHolder, LockWord, Txn, holder_of, read_if_free, with_lock, with_lock_long,
 };
-pub use message_ring::{Inline, MessageRing, RingSlot, RingSpace, SendBackoff, Tail, leave_lines};
+pub use message_ring::{
+    Inline, MessageRing, RingSlot, RingSpace, RingWords, SendBackoff, Tail, leave_lines,
+};
 pub use process_shared::{
     Futex, LockOwner, MutexKind, MutexType, SEM_VALUE_MAX, SharedBarrier, SharedCondvar,
     SharedMutex, SharedRwLock, SharedSemaphore, WaitEnd, Woke,

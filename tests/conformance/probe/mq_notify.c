@@ -28,7 +28,7 @@ static int ask(int kind, int signal, int value)
 	return mq_notify(queue, &wanted);
 }
 
-/* Waits until a notice has come: it is not promised to come before mq_send returns. */
+/* Waits until a notice has come: that of another process's message comes some time later. */
 static void await_notice(int count)
 {
 	for (int i = 0; i < 5000 && told < count; i++)
@@ -46,6 +46,23 @@ CASE(mq_notify_by_signal)
 		yes(notice.si_code == SI_MESGQ), notice.si_value.sival_int);
 	say("by %s", who(notice.si_pid, -1));
 	say("%s", mq_taken(queue));
+}
+
+CASE(mq_notify_signal_of_an_own_message_is_there_at_once)
+{
+	catch_notices();
+	queue = mq_of(4, 16, O_NONBLOCK);
+	for (int turn = 0; turn < 20; turn++) {
+		ask(SIGEV_SIGNAL, SIGUSR2, turn);
+		mq_put(queue, "a", turn % 2);
+		if (told != turn + 1 || notice.si_value.sival_int != turn)
+			say("turn %d: told %d times, value %d", turn, told,
+				notice.si_value.sival_int);
+		mq_put(queue, "b", 0);
+		mq_taken(queue);
+		mq_taken(queue);
+	}
+	say("%d", told);
 }
 
 static void send_one(void *context)

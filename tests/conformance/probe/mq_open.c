@@ -3,6 +3,23 @@
 
 #include <sys/stat.h>
 
+/* Opens a name to make a queue that is small: a user's queues of all processes together have
+ * 819,200 bytes (RLIMIT_MSGQUEUE), which is nine of the size that none is asked for. */
+static mqd_t make(const char *name, int flags, int mode)
+{
+	return mq_open(name, O_RDWR | O_CREAT | flags, mode,
+		&(struct mq_attr) { .mq_maxmsg = 4, .mq_msgsize = 64 });
+}
+
+/* As make(), of a queue that must come about. */
+static void make_closed(const char *name, int mode)
+{
+	mqd_t queue = make(name, O_EXCL, mode);
+	if (queue == (mqd_t)-1)
+		broken("mq_open: %s", errno_name(errno));
+	mq_close(queue);
+}
+
 static const char *opened(mqd_t queue)
 {
 	const char *answer = made(queue);
@@ -15,17 +32,17 @@ CASE(mq_open_makes_and_finds)
 {
 	const char *name = fresh_name();
 	say("absent: %s", opened(mq_open(name, O_RDWR)));
-	say("made: %s", opened(mq_open(name, O_RDWR | O_CREAT, 0600, NULL)));
+	say("made: %s", opened(make(name, 0, 0600)));
 	say("found: %s", opened(mq_open(name, O_RDWR)));
-	say("made again: %s", opened(mq_open(name, O_RDWR | O_CREAT, 0600, NULL)));
-	say("exclusively: %s", opened(mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL)));
+	say("made again: %s", opened(make(name, 0, 0600)));
+	say("exclusively: %s", opened(make(name, O_EXCL, 0600)));
 }
 
 CASE(mq_open_exclusive_means_nothing_alone)
 {
 	const char *name = fresh_name();
 	say("absent: %s", opened(mq_open(name, O_RDWR | O_EXCL)));
-	mq_close(mq_open(name, O_RDWR | O_CREAT, 0600, NULL));
+	make_closed(name, 0600);
 	say("there: %s", opened(mq_open(name, O_RDWR | O_EXCL)));
 }
 
@@ -33,7 +50,7 @@ CASE(mq_open_exclusive_means_nothing_alone)
 static void try_name(const char *name)
 {
 	say("open: %s", opened(mq_open(name, O_RDWR)));
-	say("make: %s", opened(mq_open(name, O_RDWR | O_CREAT, 0600, NULL)));
+	say("make: %s", opened(make(name, 0, 0600)));
 	say("unlink: %s", got(mq_unlink(name)));
 }
 
@@ -55,7 +72,7 @@ CASE(mq_name_lengths)
 		snprintf(name, sizeof name, "%s-", fresh_name());
 		name[strlen(name)] = 'n';
 		name[lengths[i] + 1] = 0;
-		say("%d: %s", lengths[i], opened(mq_open(name, O_RDWR | O_CREAT, 0600, NULL)));
+		say("%d: %s", lengths[i], opened(make(name, 0, 0600)));
 		say("unlink: %s", got(mq_unlink(name)));
 	}
 }
@@ -65,7 +82,7 @@ CASE(mq_names_differ_in_one_byte)
 	char other[64];
 	const char *name = fresh_name();
 	snprintf(other, sizeof other, "%sx", name);
-	mq_close(mq_open(name, O_RDWR | O_CREAT, 0600, NULL));
+	make_closed(name, 0600);
 	say("%s", opened(mq_open(other, O_RDWR)));
 }
 
@@ -168,8 +185,10 @@ CASE(mq_mode_is_cut_by_the_umask)
 	umask(027);
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
 		struct stat state;
-		mqd_t queue = mq_open(fresh_name(), O_RDWR | O_CREAT, modes[i], NULL);
-		if (fstat(queue, &state) != 0)
+		mqd_t queue = make(fresh_name(), 0, modes[i]);
+		if (queue == (mqd_t)-1)
+			say("mq_open: %s", got(-1));
+		else if (fstat(queue, &state) != 0)
 			say("fstat: %s", got(-1));
 		else
 			say("%o: %o", modes[i], state.st_mode & 0777);
@@ -182,8 +201,8 @@ static void open_named(void *context)
 	say("to read: %s", opened(mq_open(name, O_RDONLY)));
 	say("to write: %s", opened(mq_open(name, O_WRONLY)));
 	say("for both: %s", opened(mq_open(name, O_RDWR)));
-	say("to make: %s", opened(mq_open(name, O_RDWR | O_CREAT, 0600, NULL)));
-	say("exclusively: %s", opened(mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL)));
+	say("to make: %s", opened(make(name, 0, 0600)));
+	say("exclusively: %s", opened(make(name, O_EXCL, 0600)));
 	say("unlink: %s", got(mq_unlink(name)));
 }
 
@@ -192,7 +211,7 @@ static void open_named(void *context)
 	{                                                                           \
 		const char *name = fresh_name();                                    \
 		umask(0);                                                           \
-		mq_close(mq_open(name, O_RDWR | O_CREAT, mode_, NULL));             \
+		make_closed(name, mode_);                                           \
 		as_nobody(open_named, (void *)name);                                \
 	}
 
@@ -225,7 +244,7 @@ CASE(mq_unlinked_name_is_another_queue)
 	mqd_t first = mq_of(4, 64, O_NONBLOCK);
 	const char *name = mq_last_name();
 	mq_unlink(name);
-	mqd_t second = mq_open(name, O_RDWR | O_CREAT | O_EXCL | O_NONBLOCK, 0600, NULL);
+	mqd_t second = make(name, O_EXCL | O_NONBLOCK, 0600);
 	say("%s", made(second));
 	mq_put(first, "to the first", 0);
 	say("%s", mq_taken(second));

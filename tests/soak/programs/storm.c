@@ -398,8 +398,8 @@ _Noreturn static void work(int at)
 	}
 }
 
-/* Settles the journal of a worker that has died: what it was about may have happened or not. */
-static void settle(int at)
+/* Writes down what a worker that has died was about to do: it may have happened or not. */
+static void write_doubts(int at)
 {
 	struct page *page = &pages[at];
 	for (uint32_t which = 0; which < 2; which++) {
@@ -514,7 +514,7 @@ int main(int argc, char **argv)
 				_exit(97);
 			for (int i = 0; i < workers; i++)
 				if (pid[i] == dead) {
-					settle(i);
+					write_doubts(i);
 					pid[i] = 0, stopped[i] = 0;
 				}
 			if (over)

@@ -89,8 +89,8 @@ impl Journal {
         (&self.log).write_all(&row([sender, number, worker]))
     }
 
-    /// Settles the page of a worker that has died.
-    pub fn settle(&self, worker: u32) -> io::Result<()> {
+    /// Writes down what is in doubt on the page of a worker that has died.
+    pub fn write_doubts(&self, worker: u32) -> io::Result<()> {
         for (kind, (begun, done)) in DOUBTS.into_iter().enumerate() {
             let value = self.get(worker, begun)?;
             if value != self.get(worker, done)? {

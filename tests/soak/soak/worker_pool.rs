@@ -179,7 +179,7 @@ impl WorkerPool {
             return Err(format!("a worker ended by itself: {status}: {text}"));
         }
         self.tally.kills += 1;
-        self.journal.settle(worker.number).map_err(|error| error.to_string())?;
+        self.journal.write_doubts(worker.number).map_err(|error| error.to_string())?;
         if reap {
             session
                 .client()

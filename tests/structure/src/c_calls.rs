@@ -1,8 +1,8 @@
 //! Which C file of a folder calls which other.
 //!
 //! A file calls another if a body or an initializer in it names a function that the other defines
-//! and that is not `static`. Names that several files of a folder define are left out: each of these
-//! files is a program of its own, or stands for another one in a test.
+//! and that is not `static`. Names that several files of a folder define are left out: each of
+//! these files is a program of its own, or stands for another one in a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

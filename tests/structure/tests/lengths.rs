@@ -67,7 +67,7 @@ fn may_be_wide(line: &str) -> bool {
 }
 
 /// Lines of a Rust file on which some literal lies. Messages are found by searching for them, so
-/// they are not broken.
+/// they are not broken. A comment that documents an item is a literal to the compiler, too.
 fn literal_lines(text: &str) -> BTreeSet<usize> {
     let mut open: Vec<TokenStream> = text.parse().into_iter().collect();
     let mut found = BTreeSet::new();
@@ -95,8 +95,9 @@ fn no_line_is_wider_than_its_limit() {
                 if ending == ".rs" { literal_lines(&lines.join("\n")) } else { BTreeSet::new() };
             for (number, line) in lines.iter().enumerate() {
                 let columns: usize = line.chars().map(|one| if one == '\t' { 8 } else { 1 }).sum();
+                let is_comment = line.trim_start().starts_with("//");
                 let exempt = may_be_wide(line)
-                    || literals.contains(&(number + 1))
+                    || (!is_comment && literals.contains(&(number + 1)))
                     || (ending != ".rs" && line.contains('"'));
                 if columns > COLUMNS && !exempt {
                     wide.push(format!("{}:{}: {columns}", path.display(), number + 1));

@@ -12,7 +12,7 @@ use vshmem_wire::ClientState;
 use super::period::ROUND;
 
 /// How long a child may take to come for the slot that its parent, dead by now, has kept for it.
-const ORPHAN: Duration = Duration::from_secs(5);
+const RESERVATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long others may take to recover a dead client before the agent sees to it.
 const RECOVERY: Duration = Duration::from_secs(2);
 
@@ -51,7 +51,7 @@ impl WatchedClient {
 
     fn end(&mut self) {
         let span = match self.local_client.state {
-            ClientState::Reserved => ORPHAN,
+            ClientState::Reserved => RESERVATION_TIMEOUT,
             ClientState::Dying => RECOVERY,
             ClientState::Active | ClientState::Free | ClientState::Quarantined => Duration::ZERO,
         };
@@ -163,12 +163,12 @@ mod tests {
             state: ClientState::Reserved,
         });
         watched.end();
-        let mut now = Instant::now().after(100 * ORPHAN);
+        let mut now = Instant::now().after(100 * RESERVATION_TIMEOUT);
         assert!(!watched.is_due(now), "the stop counts as a round");
         let rounds = (2..).find(|_| {
             now = now.after(ROUND);
             watched.is_due(now)
         });
-        assert_eq!(rounds.map(|rounds| rounds * ROUND), Some(ORPHAN));
+        assert_eq!(rounds.map(|rounds| rounds * ROUND), Some(RESERVATION_TIMEOUT));
     }
 }

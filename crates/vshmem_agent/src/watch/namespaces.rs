@@ -11,7 +11,7 @@ use vshmem_ipc::{Client, DomainKey, Errno};
 use vshmem_link::{DomainFacts, Sighting, domain_facts, is_same_start, sight};
 
 /// How often in a row a namespace must have been looked for in vain to be taken for ended.
-const LOOKS: u32 = 2;
+const MISSES: u32 = 2;
 
 /// One domain of this kernel.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl WatchedDomain {
             Sighting::Gone => self.missed += 1,
             Sighting::Unknown => self.missed = 0,
         }
-        self.is_over |= self.missed >= LOOKS;
+        self.is_over |= self.missed >= MISSES;
     }
 }
 

@@ -61,12 +61,12 @@ impl Evict {
                 self.name
             ));
         }
-        let settled = match row.state {
+        let is_over = match row.state {
             DomainState::Dead => row.clients == 0,
             DomainState::Evicted => !self.dead,
             _ => false,
         };
-        if settled {
+        if is_over {
             show::line(format!(
                 "pool {}: {shown} is {} already",
                 self.name,

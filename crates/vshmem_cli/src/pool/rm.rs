@@ -168,7 +168,7 @@ fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Fai
     }
     if !by_path {
         // Left by a server whose guests went on. Beside a path lies another file of such a name.
-        let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);
+        let _ = std::fs::remove_file(vshmem_serve::ServerPaths::usual(name).record);
     }
     if let Some(uuid) = uuid.filter(|uuid| !is_of_another(uuid)) {
         remove_wait_files(&uuid);

@@ -2,14 +2,14 @@
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vshmem_link::Link;
-use vshmem_serve::{Ending, MOST_VECTORS, Places, Request, Server, XenServer};
+use vshmem_serve::{Ending, MOST_VECTORS, Request, Server, ServerPaths, XenServer};
 use vshmem_session::find;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -64,20 +64,27 @@ impl Serve {
         let request = Request { name: name.clone(), socket: self.socket, vectors: self.vectors };
         let mut server = Server::start(link, &request)?;
         // It notices the death of this process and takes the host's doorbell back.
-        if let Err(error) = vshmem_agent::start(&place) {
-            show::line(format!("pool {name}: no agent ({error})"))?;
-        }
-        show::line(opening(&name, server.places(), self.vectors))?;
-        announce_ready();
+        begin(&name, &place, opening(&name, server.paths(), self.vectors))?;
         let mut gone = false;
-        let ending = server.run(stop.as_fd(), &mut |event| {
-            let line = show::clean(&format!("pool {name}: {event}"));
-            // The output is closed: no reason to leave the guests alone.
-            gone = gone || show::line(line).is_err();
-        })?;
+        let ending = server.run(stop.as_fd(), &mut |event| tell(&name, event, &mut gone))?;
         drop(server);
         end(&name, ending)
     }
+}
+
+/// Starts this domain's agent, and says that the server is there.
+fn begin(name: &str, place: &Path, opening: String) -> Result<(), Failure> {
+    if let Err(error) = vshmem_agent::start(place) {
+        show::line(format!("pool {name}: no agent ({error})"))?;
+    }
+    show::line(opening)?;
+    announce_ready();
+    Ok(())
+}
+
+/// A line for an event. `gone`: the output is closed, which is no reason to leave the guests alone.
+fn tell(name: &str, event: &impl std::fmt::Display, gone: &mut bool) {
+    *gone = *gone || show::line(show::clean(&format!("pool {name}: {event}"))).is_err();
 }
 
 fn end(name: &str, ending: Ending) -> Outcome {
@@ -99,33 +106,25 @@ fn end(name: &str, ending: Ending) -> Outcome {
 fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
     let place = link.place().to_owned();
     let mut server = XenServer::start(link, name)?;
-    if let Err(error) = vshmem_agent::start(&place) {
-        show::line(format!("pool {name}: no agent ({error})"))?;
-    }
-    show::line(format!("pool {name}: guests are granted it as they come, and revoked as they go"))?;
-    announce_ready();
+    let opening =
+        format!("pool {name}: guests are granted it as they come, and revoked as they go");
+    begin(name, &place, opening)?;
     let mut gone = false;
-    let ending = server.run(stop.as_fd(), &mut |event| {
-        let line = show::clean(&format!("pool {name}: {event}"));
-        gone = gone || show::line(line).is_err();
-    })?;
+    let ending = server.run(stop.as_fd(), &mut |event| tell(name, event, &mut gone))?;
     drop(server);
     end(name, ending)
 }
 
-fn opening(name: &str, places: &Places, vectors: u32) -> String {
-    let host = if places.usual {
+fn opening(name: &str, paths: &ServerPaths, vectors: u32) -> String {
+    let host = if paths.usual {
         "the host's processes are notified as well".to_owned()
     } else {
         format!(
             "the host's processes poll every 4 ms, because they expect {} in /run/vshmem/serve",
-            places.control.display()
+            paths.control.display()
         )
     };
-    format!(
-        "pool {name}: guests connect at {} ({vectors} vectors); {host}",
-        places.socket.display()
-    )
+    format!("pool {name}: guests connect at {} ({vectors} vectors); {host}", paths.socket.display())
 }
 
 fn cannot_catch(error: &std::io::Error) -> Failure {

@@ -27,7 +27,7 @@ const WORDS: [(&str, &[&str]); 4] = [
     ("share", &["all", "shm", "sem", "msg", "posix", "posix-shm", "posix-sem", "mq", "pthread"]),
     ("topology", &["this", "xml:", "synthetic:", "sysfs:"]),
     ("guests", &["per-socket", "per-node", "per-l3"]),
-    ("pool_numa", &["per-pair", "interleave"]),
+    ("pool_numa", &["per-pair", "interleave", "ranges"]),
 ];
 
 impl Manual {

@@ -34,9 +34,9 @@ pub struct Run {
     /// private pool, which is made when it is missing.
     #[arg(long)]
     pool: Option<String>,
-    /// What of the program's IPC lies in the pool; the rest stays with the kernel. Of System V: all,
-    /// or some of shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range). Of POSIX,
-    /// beside it: posix, or some of posix-shm,posix-sem,mq,pthread.
+    /// What of the program's IPC lies in the pool; the rest stays with the kernel. Of System V:
+    /// all, or some of shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range). Of
+    /// POSIX, beside it: posix, or some of posix-shm,posix-sem,mq,pthread.
     #[arg(long, default_value = "all", value_parser = share)]
     share: String,
     /// What ftok() answers: path: the same in all domains; inode: as libc does.

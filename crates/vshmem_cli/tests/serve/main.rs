@@ -80,17 +80,17 @@ fn nothing_is_left_after_a_server_that_was_asked_to_stop() {
     }
     let name = pool("tidy");
     let server = Server::start(&name, &[]);
-    let places = vshmem_serve::Places::usual(&name.0);
-    for place in [&places.socket, &places.control, &places.record] {
+    let paths = vshmem_serve::ServerPaths::usual(&name.0);
+    for place in [&paths.socket, &paths.control, &paths.record] {
         assert!(place.exists(), "{}", place.display());
     }
     let mode = |place: &Path| {
         use std::os::unix::fs::PermissionsExt;
         std::fs::metadata(place).unwrap().permissions().mode() & 0o777
     };
-    assert_eq!((mode(&places.socket), mode(&places.control)), (0o600, 0o600));
+    assert_eq!((mode(&paths.socket), mode(&paths.control)), (0o600, 0o600));
     server.stop();
-    for place in [&places.socket, &places.control, &places.record] {
+    for place in [&paths.socket, &paths.control, &paths.record] {
         assert!(!place.exists(), "{}", place.display());
     }
     let rows = vshmem_session::open_pool(vshmem_session::find(&name.0).unwrap().as_ref()).unwrap();

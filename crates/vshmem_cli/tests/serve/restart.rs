@@ -133,7 +133,7 @@ fn the_death_of_a_guest_is_noticed_across_restarts() {
     });
     host.leave().unwrap();
     third.stop();
-    assert!(!vshmem_serve::Places::usual(&name.0).record.exists());
+    assert!(!vshmem_serve::ServerPaths::usual(&name.0).record.exists());
 }
 
 #[test]

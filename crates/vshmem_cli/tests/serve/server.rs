@@ -46,7 +46,7 @@ impl Server {
                 heard.lock().unwrap().push(line);
             }
         });
-        let place = vshmem_serve::Places::usual(&name.0).socket;
+        let place = vshmem_serve::ServerPaths::usual(&name.0).socket;
         let server = Self { child, socket: place, said };
         server.until_said("guests connect at");
         server

@@ -18,8 +18,8 @@ impl Client {
         answer(self.pool(), create::msgget(&self.context, key, flags, caller))
     }
 
-    /// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
-    /// is the call's.
+    /// msgrcv(2). `deliver` is given the type and the payload, and is called once at most; its
+    /// answer is the call's.
     ///
     /// # Errors
     /// As the man page says.
@@ -41,7 +41,7 @@ impl Client {
         answer(self.pool(), remove::queue_remove(&self.context, id, caller))
     }
 
-    /// msgsnd(2). `write` copies the text into the pool at the offset that it is given.
+    /// msgsnd(2). `write` copies the payload into the pool at the offset that it is given.
     ///
     /// # Errors
     /// As the man page says.
@@ -49,11 +49,11 @@ impl Client {
         &self,
         id: i32,
         kind: i64,
-        text: &[u8],
+        payload: &[u8],
         no_wait: bool,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), send::msgsnd(&self.context, id, kind, text, no_wait, caller))
+        answer(self.pool(), send::msgsnd(&self.context, id, kind, payload, no_wait, caller))
     }
 
     /// IPC_SET.

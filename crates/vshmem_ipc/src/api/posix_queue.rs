@@ -44,6 +44,29 @@ impl Client {
         answer(self.pool(), descriptors::close(&self.context, id))
     }
 
+    /// Sends a short message if nothing stands in the way; says whether it did. If not, nothing has
+    /// happened: [`Self::mq_send`] does it, or says why not.
+    #[inline(always)]
+    #[must_use]
+    pub fn mq_send_at_once(&self, id: i32, message: &[u8], priority: u32) -> bool {
+        transfer::send_at_once(&self.context, id, message, priority)
+    }
+
+    /// Takes a short message if nothing stands in the way: its bytes. `is_ready` is asked, with the
+    /// size, whether there is a place for it; `deliver` is given the priority and the message, if
+    /// it is taken. If not, nothing has happened: [`Self::mq_receive`] does it, or says why not.
+    #[inline(always)]
+    #[must_use]
+    pub fn mq_receive_at_once(
+        &self,
+        id: i32,
+        room: usize,
+        is_ready: impl FnOnce(usize) -> bool,
+        deliver: impl FnOnce(u32, &[u8]),
+    ) -> Option<usize> {
+        transfer::receive_at_once(&self.context, id, room, is_ready, deliver)
+    }
+
     /// mq_timedsend(3).
     ///
     /// # Errors
@@ -117,6 +140,12 @@ impl Client {
         registered: &mut dyn FnMut(),
     ) -> Result<Option<u32>, Errno> {
         answer(self.pool(), notify::await_first_message(&self.context, id, registered))
+    }
+
+    /// Whether this process is to be told of the first message, as it was a moment ago.
+    #[must_use]
+    pub fn mq_is_registered(&self, id: i32) -> bool {
+        notify::is_registered(&self.context, id).unwrap_or(false)
     }
 
     /// mq_notify(3) with nothing: takes this process's registration back, if there is one.

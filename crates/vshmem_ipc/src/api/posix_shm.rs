@@ -28,8 +28,8 @@ impl Client {
         self.posix_shm_open_filled(name, how, empty, caller, backing)
     }
 
-    /// As [`Client::posix_shm_open`]. An object that it makes has its size and content before others
-    /// can find it, so they never see it without.
+    /// As [`Client::posix_shm_open`]. An object that it makes has its size and content before
+    /// others can find it, so they never see it without.
     ///
     /// # Errors
     /// As [`Client::posix_shm_open`] and [`Client::posix_shm_set_size`], and what `fill` answers.
@@ -138,8 +138,8 @@ impl Client {
         answer(self.pool(), descriptors::keep(&self.context, id))
     }
 
-    /// One descriptor of this process less: the object goes with the last one of all processes if it
-    /// has been unlinked and nobody has it attached.
+    /// One descriptor of this process less: the object goes with the last one of all processes if
+    /// it has been unlinked and nobody has it attached.
     ///
     /// # Errors
     /// EINVAL when this process has none.
@@ -147,8 +147,8 @@ impl Client {
         answer(self.pool(), descriptors::close(&self.context, id))
     }
 
-    /// For a program that has just been exec'ed: the descriptors that it has found, as id and count.
-    /// Those that the program before it had and that are not among them are closed.
+    /// For a program that has just been exec'ed: the descriptors that it has found, as id and
+    /// count. Those that the program before it had and that are not among them are closed.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.

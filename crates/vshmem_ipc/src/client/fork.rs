@@ -1,9 +1,10 @@
 //! Fork: the parent keeps a slot with its attaches, and the child takes it over.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rustix::io::Errno;
-use vshmem_mem::Ordering;
+use vshmem_mem::{Instant, Ordering, StallProofTimeout};
 use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
 use vshmem_wire::{
     ATTACHED_QUEUE, AttachCount, AttachSlot, Cell, ClientId, ClientSlot, ClientState, Layout,
@@ -19,12 +20,18 @@ use crate::recovery::reap;
 use crate::registry::attach_records::{attach_at, count_at};
 use crate::shm::record::attach;
 
+/// Tries before a fork is refused because other threads attach and detach all the time.
+const TRIES: u32 = 100;
+/// And how long they may take together: a peer that plays with the tables makes each of them long.
+const LONGEST: Duration = Duration::from_secs(2);
+/// A try counts for so much at most: the process may have been stopped in it.
+const TRY_TAKES: Duration = Duration::from_millis(100);
+
 /// Keeps a client slot, with all attaches of this process, for a child.
 pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    /// Tries before a fork is refused because other threads attach and detach all the time.
-    const TRIES: u32 = 100;
+    let mut timeout = StallProofTimeout::new(Instant::now(), LONGEST, TRY_TAKES);
     for _ in 0..TRIES {
         let client = reserve_slot(context, &lock_context)?;
         match copy_attaches(context, &lock_context, client) {
@@ -34,6 +41,9 @@ pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
                 let _ = reap::reap_client(context, &lock_context, client);
                 return Err(Errno::AGAIN.into());
             }
+        }
+        if timeout.is_over(Instant::now()) {
+            break;
         }
     }
     Err(Errno::AGAIN.into())
@@ -169,8 +179,8 @@ const RECORDS_AT_ONCE: usize = 8;
 /// Words that copying one record writes at most, with the two that all of them write.
 const WORDS_OF_RECORD: usize = 7;
 
-/// Stages some of what `from` has and `to`, which has what `copied` says, has not. Both the lists and
-/// the objects are looked at under the lock: what `from` has a record of is there.
+/// Stages some of what `from` has and `to`, which has what `copied` says, has not. Both the lists
+/// and the objects are looked at under the lock: what `from` has a record of is there.
 fn copy_some(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -190,7 +200,7 @@ fn copy_some(
         let at = attach_at(layout, record)?;
         let held = txn.get(field!(at, AttachSlot, segment))?;
         if held == 0 || txn.get_word(field!(at, AttachSlot, client))? != from.word() {
-            return Ok(step.ending(Copied::Changed));
+            return Err(Fault::corrupt(at, "an attach record in a list that is not its client's"));
         }
         let count = count_at(txn, field!(at, AttachSlot, count))?;
         next = txn.get(field!(at, AttachSlot, next))?;

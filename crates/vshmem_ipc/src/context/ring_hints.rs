@@ -1,7 +1,7 @@
-//! Where this process was in the rings of queues.
+//! What this process knows of queues: where it was in their rings, and which are System V's.
 
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Queues that do not share a hint.
 const QUEUES: usize = 64;
@@ -12,12 +12,27 @@ const QUEUES: usize = 64;
 pub(crate) struct RingHints {
     heads: [AtomicU8; QUEUES],
     tails: [AtomicU8; QUEUES],
+    /// Ids of queues that are System V's: so they are until they are removed.
+    system_v: [AtomicU32; QUEUES],
 }
 
 impl RingHints {
     pub fn new() -> Self {
         let none = || std::array::from_fn(|_| AtomicU8::new(0));
-        Self { heads: none(), tails: none() }
+        // No id is negative.
+        let system_v = std::array::from_fn(|_| AtomicU32::new(u32::MAX));
+        Self { heads: none(), tails: none(), system_v }
+    }
+
+    /// Whether the queue of this id is known to be System V's. An id comes back when the slot has
+    /// been used 65,536 times, and so may this answer.
+    #[inline]
+    pub fn is_system_v(&self, queue: u32, id: i32) -> bool {
+        self.system_v[queue as usize % QUEUES].load(Relaxed) == id as u32
+    }
+
+    pub fn note_system_v(&self, queue: u32, id: i32) {
+        self.system_v[queue as usize % QUEUES].store(id as u32, Relaxed);
     }
 
     /// The slot of the oldest message.

@@ -10,7 +10,7 @@ use vshmem_wire::{Registry, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::futex::Bucket;
+use crate::futex::{Bucket, wake};
 use crate::pool::threads::thread_at;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::{wait_queue, waker_cpus};
@@ -85,7 +85,13 @@ fn sleep_in(
     // thread can be found. Pairs with the fence in `wake`.
     fence(Ordering::SeqCst);
     if !waits() {
-        return sleep::leave_wait_queue(context, slot_guard, bucket.wait_queue());
+        let left = sleep::leave_wait_queue(context, slot_guard, bucket.wait_queue())?;
+        if matches!(left, Some(Woken::Done(_))) {
+            // This thread needed no wake-up, and may not come back for what that one was for: it
+            // was meant for one that sleeps.
+            wake::pass_on(context, slot_guard, bucket, offset)?;
+        }
+        return Ok(left);
     }
     let nothing = || Ok(());
     let wait_queue = bucket.wait_queue();

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, fence};
-use vshmem_sync::{Fault, LockContext, Txn, Woke, field, load_value, with_lock};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, Woke, field, load_value, with_lock};
 use vshmem_wire::{Layout, ThreadSlot, WaitState};
 
 use crate::context::Context;
@@ -38,6 +38,21 @@ pub(crate) fn wake(context: &Context, offset: u64, most: u32) -> Result<Woke, Fa
         }
     }
     Ok(woke)
+}
+
+/// Wakes the next one at an address in place of a thread that was woken there and did not sleep.
+pub(super) fn pass_on(
+    context: &Context,
+    slot_guard: &SlotGuard<'_>,
+    bucket: Bucket,
+    offset: u64,
+) -> Result<(), Fault> {
+    // Whom that wake-up has found beside this thread is counted: both were seen under the lock.
+    if load_value(context.pool().map(), bucket.length())? != 0 {
+        let lock_context = context.lock_context_of(slot_guard);
+        wake_some(context, &lock_context, bucket, Some(offset), 1)?;
+    }
+    Ok(())
 }
 
 /// Wakes some of those that sleep in a wait queue, at one address or any. Returns how many, and

@@ -102,7 +102,8 @@ pub struct LocalClient {
 pub enum FoundBy {
     /// A System V object: by its key, if it has one.
     Key,
-    /// A POSIX object: by its name, here without the slash in front. Any bytes that its maker chose.
+    /// A POSIX object: by its name, here without the slash in front. Any bytes that its maker
+    /// chose.
     Name(Vec<u8>),
     /// A POSIX object that has been unlinked: not at all.
     Nothing,

@@ -35,8 +35,8 @@ pub(crate) fn sent_past_ring(txn: &mut Txn<'_>, queue: &Queue) -> Result<(), Fau
     txn.set_word(at!(queue, count), packed(past_ring(word).wrapping_add(1), word as u32))
 }
 
-/// Stages the word that opens a closed slot of the ring. No message was sent to the position if that
-/// is skipped.
+/// Stages the word that opens a closed slot of the ring. No message was sent to the position if
+/// that is skipped.
 pub(crate) fn open_slot(
     txn: &mut Txn<'_>,
     queue: &Queue,

@@ -110,16 +110,14 @@ fn look_and_take(
     deliver: &mut Deliver<'_>,
 ) -> Result<Taken, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    if let Some(head) = RingSlot::head_at(map, queue.ring(), context.ring_hints.head(queue.index))?
-    {
+    if let Some(head) = find_head(context, queue)? {
         if !head.is_full() {
             ring.note_empty(head);
             return Ok(if head.has_moved(map) { Taken::Again } else { Taken::Nothing });
         }
-        map.will_write(head.at);
-        map.will_read(at!(queue, receiver));
-        let header = header_of(map, layout, head)?;
-        if Search::of(wanted.mtype, wanted.except, false).takes_first(header.mtype) {
+        let search = Search::of(wanted.mtype, wanted.except, false);
+        let header = read_header(context, queue, head, search)?;
+        if search.takes_first(header.mtype) {
             if !head.is_inline()
                 && let Some(next) = head.next_on_line(map, queue.ring())?
             {
@@ -127,9 +125,54 @@ fn look_and_take(
             }
             return take_message(context, queue, head, header, wanted, caller, deliver);
         }
+        // Usually one that this process has sent itself, and whose answer it waits for.
+        if !search.accepts(header.mtype)
+            && let Some(tail) = head.tail_if_alone(map, queue.ring())?
+        {
+            ring.note_empty(tail);
+            return Ok(if tail.has_moved(map) { Taken::Again } else { Taken::Nothing });
+        }
     }
     ring.refresh(map)?;
     take_first(context, queue, ring, wanted, caller, deliver)
+}
+
+/// The oldest message, or the tail if there is none, where this process expects it: behind the
+/// message that it took last, or behind the one that it sent last.
+#[inline(always)]
+fn find_head(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault> {
+    let (map, hints) = (context.pool().map(), &context.ring_hints);
+    match RingSlot::head_at(map, queue.ring(), hints.head(queue.index))? {
+        None => RingSlot::head_at(map, queue.ring(), hints.tail(queue.index)),
+        found => Ok(found),
+    }
+}
+
+/// Type and size of a message, and the lines that who takes it is about to write.
+///
+/// Not before it is known that the message is for this receiver: they are on the side of the thread
+/// that it is for, which would have to fetch them back.
+#[inline(always)]
+fn read_header(
+    context: &Context,
+    queue: &Queue,
+    ring_slot: RingSlot,
+    search: Search,
+) -> Result<Header, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let fetch = || {
+        map.will_write(ring_slot.at);
+        map.will_read(at!(queue, receiver));
+    };
+    let takes_any = search == Search::Any;
+    if takes_any {
+        fetch();
+    }
+    let header = header_of(map, layout, ring_slot)?;
+    if !takes_any && search.takes_first(header.mtype) {
+        fetch();
+    }
+    Ok(header)
 }
 
 /// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is
@@ -150,9 +193,7 @@ fn take_first(
         if ring_slot.is_closed() {
             return Ok(Taken::Slow);
         }
-        map.will_write(ring_slot.at);
-        map.will_read(at!(queue, receiver));
-        let header = header_of(map, layout, ring_slot)?;
+        let header = read_header(context, queue, ring_slot, search)?;
         if search.takes_first(header.mtype) {
             will_read_chunk(map, layout, ring.behind(ring_slot));
             return take_message(context, queue, ring_slot, header, wanted, caller, deliver);
@@ -184,7 +225,7 @@ fn take_message(
     }
     let size = (header.size as usize).min(wanted.room);
     if ring_slot.is_inline() {
-        let payload = ring_slot.inline_text(map)?;
+        let payload = ring_slot.inline_payload(map)?;
         return finish(context, queue, ring_slot, header.mtype, &payload[..size], caller, deliver);
     }
     let payload = chunk_of(ring_slot)?.offset(layout)? + MSG_HEADER_BYTES;

@@ -19,6 +19,9 @@ use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::waker_cpus;
 
+/// The type of a POSIX queue's messages of priority 0, which may follow any other.
+const LOWEST: i64 = 1;
+
 /// A sender that waits for room looks at the tail itself once in so many times.
 const LOOKS_AT_TAIL: u32 = 8;
 
@@ -71,6 +74,21 @@ pub(crate) fn send_in_ring(
     sent
 }
 
+/// Whether a message of this type may be put behind what is in the ring: only queues of POSIX have
+/// an order of their own.
+#[inline(always)]
+fn keeps_order(
+    context: &Context,
+    queue: &Queue,
+    ring_slot: RingSlot,
+    mtype: i64,
+) -> Result<bool, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    Ok(mtype == LOWEST
+        || queue.is_known_as_system_v(context)
+        || ring::may_follow(map, layout, queue, ring_slot, mtype)?)
+}
+
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 fn try_to_send(
@@ -89,8 +107,7 @@ fn try_to_send(
     let short = Inline::of(mtype, payload);
     let mut ring = MessageRing::at(queue.ring());
     for attempt in 0..MOST_ATTEMPTS {
-        let guess = context.ring_hints.tail(queue.index);
-        let near = RingSlot::tail_at(map, queue.ring(), guess)?;
+        let near = find_tail(context, queue)?;
         if near.is_none() {
             ring.refresh(map)?;
         }
@@ -115,6 +132,9 @@ fn try_to_send(
                 continue;
             }
         };
+        if !keeps_order(context, queue, ring_slot, mtype)? {
+            return Ok(Ok(InRing::Slow));
+        }
         // These lines are on the receiver's side, and come at once when they are asked for at once.
         map.will_write(ring_slot.at);
         map.will_read(at!(queue, sender));
@@ -179,7 +199,7 @@ fn try_to_send(
                 *held = None;
                 return Ok(Ok(InRing::Slow));
             }
-            chunk.write(map, layout, queue.index, ring_slot, mtype, payload)?;
+            chunk.write(map, queue.index, ring_slot, mtype, payload)?;
         }
         let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
         // Not after the slot is filled: the line is the receiver's then.
@@ -210,6 +230,17 @@ fn try_to_send(
         leave_lines(attempt);
     }
     Ok(Ok(InRing::Slow))
+}
+
+/// The tail, where this process expects it: behind the message that it sent last, or behind the one
+/// that it took last.
+#[inline(always)]
+fn find_tail(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault> {
+    let (map, hints) = (context.pool().map(), &context.ring_hints);
+    match RingSlot::tail_at(map, queue.ring(), hints.tail(queue.index))? {
+        None => RingSlot::tail_at(map, queue.ring(), hints.head(queue.index)),
+        found => Ok(found),
+    }
 }
 
 /// Looks for a while for room in a ring that is full.

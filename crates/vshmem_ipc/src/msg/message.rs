@@ -1,9 +1,10 @@
 //! Messages, and which of them a receiver wants: msgrcv(2).
 
 use std::collections::BTreeSet;
+use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, field};
+use vshmem_sync::{Fault, field, structure};
 use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader};
 
 use crate::pool::chunk::Chunk;
@@ -28,9 +29,9 @@ impl Header {
     /// Reads the header at `at`, of a message that has never lain in a slot: so in a ring.
     #[inline]
     pub fn read_untagged(map: &Map, at: u64) -> Result<Self, Fault> {
-        let word = |at: u64| map.load(at, Ordering::Relaxed);
-        let mtype = word(field!(at, MsgHeader, mtype))?.cast_signed();
-        Ok(Self { mtype, size: word(field!(at, MsgHeader, size))? })
+        let fields = structure!(map, at, MsgHeader)?;
+        let mtype = fields.load(offset_of!(MsgHeader, mtype), Ordering::Relaxed).cast_signed();
+        Ok(Self { mtype, size: fields.load(offset_of!(MsgHeader, size), Ordering::Relaxed) })
     }
 
     /// Writes the header and the payload of a message for the list.
@@ -41,20 +42,14 @@ impl Header {
         mtype: i64,
         payload: &[u8],
     ) -> Result<(), Fault> {
-        map.store(field!(chunk.offset(layout)?, MsgHeader, tag), 0, Ordering::Relaxed)?;
-        Self::write_tagged(map, layout, chunk, mtype, payload)
+        let at = chunk.offset(layout)?;
+        map.store(field!(at, MsgHeader, tag), 0, Ordering::Relaxed)?;
+        Self::write_tagged(map, at, mtype, payload)
     }
 
-    /// Writes the header and the payload of a message whose chunk has its tag.
+    /// Writes the header at `at` and the payload of a message whose chunk has its tag.
     #[inline]
-    pub fn write_tagged(
-        map: &Map,
-        layout: &Layout,
-        chunk: Chunk,
-        mtype: i64,
-        payload: &[u8],
-    ) -> Result<(), Fault> {
-        let at = chunk.offset(layout)?;
+    pub fn write_tagged(map: &Map, at: u64, mtype: i64, payload: &[u8]) -> Result<(), Fault> {
         Self { mtype, size: payload.len() as u64 }.write_at(map, at)?;
         map.write(at + MSG_HEADER_BYTES, payload)?;
         Ok(())
@@ -69,8 +64,9 @@ impl Header {
 
     #[inline]
     fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
-        map.write(at, &self.mtype.to_ne_bytes())?;
-        map.write(at + 8, &self.size.to_ne_bytes())?;
+        let fields = structure!(map, at, MsgHeader)?;
+        fields.store(offset_of!(MsgHeader, mtype), self.mtype.cast_unsigned(), Ordering::Relaxed);
+        fields.store(offset_of!(MsgHeader, size), self.size, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -1,14 +1,15 @@
 //! A queue that has been looked up, and what the calls tell of it.
 
 use rustix::io::Errno;
-use vshmem_mem::Instant;
-use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_mem::{Instant, Map};
+use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
-use crate::pool::id::Place;
+use crate::error::{Failure, flatten};
+use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
+use crate::registry::name;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, SlotState};
 use crate::wait::wait_queue::WaitQueue;
@@ -179,6 +180,19 @@ impl Queue {
         }
     }
 
+    /// Whether this is a queue of POSIX; else it is one of System V.
+    #[inline]
+    pub(crate) fn is_posix(&self, map: &Map) -> Result<bool, Fault> {
+        name::is_posix(map, Kind::Queue, self.slot)
+    }
+
+    /// Whether this is known to be a queue of System V, as it is after [`find`].
+    #[inline]
+    pub(crate) fn is_known_as_system_v(&self, context: &Context) -> bool {
+        let place = Place { index: self.index, sequence: self.sequence };
+        context.ring_hints.is_system_v(self.index, place.id())
+    }
+
     pub(crate) fn state_word(&self, state: ObjectState) -> u32 {
         SlotState { state: state as u32, sequence: self.sequence }.pack()
     }
@@ -193,12 +207,22 @@ impl Queue {
 #[inline]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
-    let find = || -> Verdict<Queue> {
-        let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(Err(Errno::INVAL)) };
-        let is_posix = load_value(context.pool().map(), at!(queue, most_messages))? != 0;
-        Ok(if is_posix { Err(Errno::INVAL) } else { Ok(queue) })
-    };
-    flatten(find())
+    let queue = flatten(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))?;
+    // That is on a cache line of its own, which no other call of System V reads.
+    if queue.is_known_as_system_v(context) || is_system_v(context, &queue, id)? {
+        Ok(queue)
+    } else {
+        Err(Errno::INVAL.into())
+    }
+}
+
+#[cold]
+fn is_system_v(context: &Context, queue: &Queue, id: i32) -> Result<bool, Fault> {
+    let found = !queue.is_posix(context.pool().map())?;
+    if found {
+        context.ring_hints.note_system_v(queue.index, id);
+    }
+    Ok(found)
 }
 
 /// The queue of an id, whether System V's or POSIX's.

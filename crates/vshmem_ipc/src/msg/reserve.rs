@@ -57,7 +57,7 @@ impl Reserve {
         let (mtype, size) = ring_slot.inline().unwrap_or_default();
         let moved =
             MovedMessage { mtype: mtype as u32, size: size as u32, position: ring_slot.position() };
-        let payload = u64::from_le_bytes(ring_slot.inline_text(map)?);
+        let payload = u64::from_le_bytes(ring_slot.inline_payload(map)?);
         let new = Cell { word: moved.pack(), tag: payload.to_le() };
         let at = field!(chunk.offset(layout)?, MsgHeader, tag);
         let old = map.load_cell(at)?;

@@ -10,8 +10,13 @@
 //! been claimed or freed since. A note is thus no more than a hint: any thread may free what it
 //! names at any time.
 
+use std::mem::offset_of;
+
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, LockContext, MessageRing, RingSlot, Txn, field, load_cell, load_word};
+use vshmem_sync::{
+    Fault, LockContext, MessageRing, RingSlot, Txn, field, load_cell, load_value, load_word,
+    structure,
+};
 use vshmem_wire::{
     Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, QueueMode, RING_LEAST_LIMIT,
     RING_PAYLOAD_BYTES, RING_SLOTS, UNIT_BYTES, tag_at,
@@ -105,20 +110,19 @@ impl RingChunk {
     pub fn write(
         &self,
         map: &Map,
-        layout: &Layout,
         index: u32,
         ring_slot: RingSlot,
         mtype: i64,
         payload: &[u8],
     ) -> Result<(), Fault> {
+        let header = structure!(map, self.header, MsgHeader)?;
         let place = place_of(index, ring_slot.position());
-        map.store(field!(self.header, MsgHeader, place), place, Ordering::Relaxed)?;
-        let owner = field!(self.header, MsgHeader, owner);
-        map.store(owner, self.owner.word, Ordering::Relaxed)?;
+        header.store(offset_of!(MsgHeader, place), place, Ordering::Relaxed);
+        header.store(offset_of!(MsgHeader, owner), self.owner.word, Ordering::Relaxed);
         // Pairs with the acquire in `SpareChunk::of`: who reads this tag reads that place or a
         // later.
-        map.store(field!(self.header, MsgHeader, tag), self.owner.tag, Ordering::Release)?;
-        Header::write_tagged(map, layout, self.chunk, mtype, payload)
+        header.store(offset_of!(MsgHeader, tag), self.owner.tag, Ordering::Release);
+        Header::write_tagged(map, self.header, mtype, payload)
     }
 
     /// Gives it back to the heap.
@@ -151,9 +155,10 @@ impl SpareChunk {
         let (Ok(owner_at), Ok(header)) = (chunk.owner(layout), chunk.offset(layout)) else {
             return Ok(None);
         };
-        let tag = map.load(field!(header, MsgHeader, tag), Ordering::Acquire)?;
-        let word = map.load(field!(header, MsgHeader, owner), Ordering::Acquire)?;
-        let place = map.load(field!(header, MsgHeader, place), Ordering::Acquire)?;
+        let fields = structure!(map, header, MsgHeader)?;
+        let tag = fields.load(offset_of!(MsgHeader, tag), Ordering::Acquire);
+        let word = fields.load(offset_of!(MsgHeader, owner), Ordering::Acquire);
+        let place = fields.load(offset_of!(MsgHeader, place), Ordering::Acquire);
         // The thread that has claimed it since has written another place before another owner's
         // cell.
         let owner = Cell { word, tag };
@@ -214,6 +219,49 @@ pub(crate) fn header_of(map: &Map, layout: &Layout, ring_slot: RingSlot) -> Resu
         Some((mtype, size)) => Ok(Header { mtype, size: size as u64 }),
         None => Header::read_untagged(map, chunk_of(ring_slot)?.offset(layout)?),
     }
+}
+
+/// Whether a message of that type may follow the last one in the ring, `ring_slot` being the tail.
+/// In a POSIX queue none of a higher priority may.
+#[cold]
+pub(crate) fn may_follow(
+    map: &Map,
+    layout: &Layout,
+    queue: &Queue,
+    ring_slot: RingSlot,
+    mtype: i64,
+) -> Result<bool, Fault> {
+    if load_value(map, at!(queue, most_messages))? == 0 {
+        return Ok(true);
+    }
+    let Some(last) = ring_slot.last_before(map, queue.ring())? else {
+        // The swap that would fill the slot fails.
+        return Ok(true);
+    };
+    if last.is_full() || last.was_oldest() {
+        return follows_last(map, layout, last, mtype);
+    }
+    // As in a ring that was just opened. What was taken stays so.
+    let ring = MessageRing::look(map, queue.ring())?;
+    Ok(ring.tail_slot().word == ring_slot.word && ring.messages().next().is_none())
+}
+
+/// Whether the ring of a POSIX queue has no message of a lower priority, `last` being the slot of
+/// the one that was sent last. Each was let in so, and they are taken in turn: it has the lowest.
+#[inline]
+pub(crate) fn follows_last(
+    map: &Map,
+    layout: &Layout,
+    last: RingSlot,
+    mtype: i64,
+) -> Result<bool, Fault> {
+    if !last.is_full() {
+        // It was taken, and all before it: the ring is empty.
+        return Ok(last.was_oldest());
+    }
+    let is_lower = header_of(map, layout, last)?.mtype < mtype;
+    // Once it is taken its chunk may carry another message.
+    Ok(!is_lower && !last.has_moved(map))
 }
 
 /// Stages the passage of everything in the ring to the end of the list, and the mode. False when

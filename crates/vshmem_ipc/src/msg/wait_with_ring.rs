@@ -124,8 +124,8 @@ fn enqueue_holding(
                 return Ok(Ok(Some(Joined::List)));
             }
             let (mtype, size) = ring_slot.inline().unwrap_or_default();
-            let payload = &ring_slot.inline_text(map)?[..size];
-            held.write(map, layout, queue.index, ring_slot, mtype, payload)?;
+            let payload = &ring_slot.inline_payload(map)?[..size];
+            held.write(map, queue.index, ring_slot, mtype, payload)?;
             is_used = true;
         }
         let Some(passed) = ring.passed(held.map(|held| held.chunk.0)) else {

@@ -7,7 +7,7 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field, load_value, load_word, structure};
 use vshmem_wire::{ObjectHeader, ObjectKey, PERM_BITS};
 
-/// Credentials of the calling thread.
+/// Credentials of the calling thread. Without more than these, it is an ordinary user.
 pub trait Caller {
     /// Effective user id.
     fn uid(&self) -> u32;
@@ -16,11 +16,17 @@ pub trait Caller {
     /// Whether a group is the effective or a supplementary one.
     fn in_group(&self, gid: u32) -> bool;
     /// CAP_IPC_OWNER: modes do not matter.
-    fn owns_all(&self) -> bool;
+    fn owns_all(&self) -> bool {
+        false
+    }
     /// CAP_SYS_ADMIN: may set and remove what belongs to others.
-    fn administers(&self) -> bool;
+    fn administers(&self) -> bool {
+        false
+    }
     /// CAP_SYS_RESOURCE: may raise msg_qbytes above the limit.
-    fn unlimited(&self) -> bool;
+    fn unlimited(&self) -> bool {
+        false
+    }
     /// CAP_DAC_OVERRIDE: modes of POSIX objects do not matter.
     fn overrides_modes(&self) -> bool {
         false

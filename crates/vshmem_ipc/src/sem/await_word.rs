@@ -1,8 +1,8 @@
 //! Spinning at a semaphore for a while before sleeping: a hand-over that takes no lock.
 //!
 //! A thread that waits for a single operation watches the semaphore's word and does the operation
-//! itself, by the fast path, the moment that it can be done. No thread knows of such a waiter: it is
-//! in no wait queue and GETNCNT does not count it, as if it had not called yet. So it spins for
+//! itself, by the fast path, the moment that it can be done. No thread knows of such a waiter: it
+//! is in no wait queue and GETNCNT does not count it, as if it had not called yet. So it spins for
 //! some tens of microseconds only (`vshmem_sync::Spin`), and not at all where another thread is in
 //! the wait queue already (the fast path is closed then): it comes after them.
 //!

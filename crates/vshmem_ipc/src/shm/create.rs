@@ -28,11 +28,11 @@ const LARGE_PAGES: u32 = 512;
 /// costs less than touching for the first time what none does. Above, the clearing is what costs.
 const CACHED_PAGES: u32 = 4096;
 
-/// A thread that finds no room while other threads clean pages looks again so many times. With
-/// `LOOK_INTERVAL` that is a tenth of a second.
-const LOOKS: u32 = 1000;
+/// A thread that finds no room while other threads clean pages tries again so many times. With
+/// `RETRY_INTERVAL` that is a tenth of a second.
+const MOST_RETRIES: u32 = 1000;
 
-const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_micros(100);
+const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// shmget(2). New memory is made ready by `backing`.
 pub(crate) fn shmget(
@@ -88,8 +88,8 @@ pub(crate) fn shmget(
     Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
 }
 
-/// As `begin_segment`, near the node that is asked for, or else the caller's; pages that are missing
-/// because they are being cleaned are waited for.
+/// As `begin_segment`, near the node that is asked for, or else the caller's; pages that are
+/// missing because they are being cleaned are waited for.
 pub(super) fn begin_patiently(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -103,18 +103,18 @@ pub(super) fn begin_patiently(
     let at_hand = backing.at_hand(u64::from(pages) * PAGE_BYTES);
     let data = context.pool().layout().data.offset;
     let at_hand = at_hand.and_then(|at| u32::try_from(at.checked_sub(data)? / PAGE_BYTES).ok());
-    let mut looks = 0;
+    let mut retries = 0;
     loop {
         // Asked first: what is given back in between is found.
         let missing = clean::somebody_cleans(context)?;
         match begin_segment(context, lock_context, pages, &order, at_hand) {
-            Err(Failure::Errno(Errno::NOSPC)) if missing && looks < LOOKS => {
+            Err(Failure::Errno(Errno::NOSPC)) if missing && retries < MOST_RETRIES => {
                 // No thread wakes it: a word of its own, which stays as it is.
-                let _ = futex_wait(&AtomicU32::new(0), 0, LOOK_INTERVAL);
+                let _ = futex_wait(&AtomicU32::new(0), 0, RETRY_INTERVAL);
             }
             other => return other,
         }
-        looks += 1;
+        retries += 1;
     }
 }
 
@@ -167,9 +167,9 @@ fn take_near<C: FnMut(u32, u32) -> Result<u32, Fault>>(
 
 /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
 ///
-/// The pages come from the first node of the order that has so many in a row, or else from anywhere.
-/// Pages that are `at_hand` are taken where they are in the extent that is taken from; otherwise,
-/// in a pool that keeps some ready, a large segment gets clean ones.
+/// The pages come from the first node of the order that has so many in a row, or else from
+/// anywhere. Pages that are `at_hand` are taken where they are in the extent that is taken from;
+/// otherwise, in a pool that keeps some ready, a large segment gets clean ones.
 fn begin_segment(
     context: &Context,
     lock_context: &LockContext<'_>,

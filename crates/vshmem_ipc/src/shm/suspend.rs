@@ -111,8 +111,8 @@ pub(crate) fn resume_attaches(
     }
 }
 
-/// Whether this process keeps a segment that is removed, or a POSIX object: `suspend_attaches` would
-/// not give that up.
+/// Whether this process keeps a segment that is removed, or a POSIX object: `suspend_attaches`
+/// would not give that up.
 pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
     let look = || -> Result<bool, Fault> {
         let (map, layout) = (context.pool().map(), context.pool().layout());

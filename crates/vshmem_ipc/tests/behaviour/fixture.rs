@@ -132,6 +132,22 @@ pub fn pool_that_prepares(geometry: Geometry, prepare: u64) -> Arc<Pool> {
     pool_on_nodes(geometry, prepare, [NodeRange::NONE; NODE_RANGES])
 }
 
+/// What the tests' pools are made with.
+pub fn new_pool(geometry: Geometry) -> NewPool {
+    NewPool {
+        name: "test".to_owned(),
+        uuid: [7; 16],
+        geometry,
+        owner_uid: 0,
+        mode: 0o600,
+        created: 1,
+        evict_after: 0,
+        prepare: 0,
+        backed: false,
+        node_ranges: [NodeRange::NONE; NODE_RANGES],
+    }
+}
+
 /// A pool whose data pages lie on nodes.
 pub fn pool_on_nodes(
     geometry: Geometry,
@@ -140,18 +156,7 @@ pub fn pool_on_nodes(
 ) -> Arc<Pool> {
     let bytes = geometry.layout().expect("a layout").total_bytes;
     let map = Map::anonymous(bytes as usize);
-    let new = NewPool {
-        name: "test".to_owned(),
-        uuid: [7; 16],
-        geometry,
-        owner_uid: 0,
-        mode: 0o600,
-        created: 1,
-        evict_after: 0,
-        prepare,
-        backed: false,
-        node_ranges,
-    };
+    let new = NewPool { prepare, node_ranges, ..new_pool(geometry) };
     Pool::format(&map, &new).expect("a pool");
     Arc::new(Pool::open(Arc::new(map), bytes).expect("an open pool"))
 }
@@ -304,8 +309,8 @@ pub fn room(pool: &Pool) -> PoolSpace {
     pool.space().expect("a count")
 }
 
-/// Asserts that the pool has nothing to complain about, once those who are in the middle of a change
-/// have come to its end: who is listed as a waiter may be still at it.
+/// Asserts that the pool has nothing to complain about, once those who are in the middle of a
+/// change have come to its end: who is listed as a waiter may be still at it.
 pub fn sound(pool: &Pool) {
     let mut findings: Vec<Finding> = Vec::new();
     until("the end of every change", || {

@@ -76,6 +76,37 @@ fn all_that_sleep_at_an_address_are_woken_at_once() {
     empty(&pool, &me);
 }
 
+/// A thread whose word changes while it lies down is in the queue for a moment. What is woken there
+/// meanwhile is not for it: a signal of a condition variable would be lost.
+#[test]
+fn a_thread_that_does_not_sleep_passes_a_wake_up_on() {
+    let pool = pool();
+    let (me, other, waker) = (join(&pool, 10), join(&pool, 11), join(&pool, 12));
+    let here = address(&pool, 2);
+    let word = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let mut looks = 0;
+        let mut next = None;
+        let mut waits = || {
+            looks += 1;
+            if looks == 1 {
+                return true;
+            }
+            until("it is queued", || asleep(&pool) == 1);
+            next = Some(scope.spawn(|| sleep(&other, here, &word)));
+            until("the next one behind it", || asleep(&pool) == 2);
+            assert_eq!(waker.futex_wake(here, 1), Ok(Woke { threads: 1, more: true }));
+            false
+        };
+        let ended = me.futex_wait(here, &mut waits, None, signals_handled());
+        assert_eq!(ended, Ok(WaitEnd::Woken { more: true }));
+        assert_eq!(asleep(&pool), 0, "the next one sleeps on");
+        let next = next.map(|next| next.join().unwrap());
+        assert_eq!(next, Some(Ok(WaitEnd::Woken { more: false })));
+    });
+    empty(&pool, &me);
+}
+
 #[test]
 fn who_need_not_sleep_or_not_for_longer_leaves_no_trace() {
     let pool = pool();

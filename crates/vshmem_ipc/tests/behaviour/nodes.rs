@@ -142,18 +142,7 @@ fn without_ranges_nobody_asks_for_the_node() {
 fn ranges_that_cannot_be_are_a_damaged_superblock() {
     let geometry = Geometry { pages: 256, ..small() };
     let header = |node_ranges| {
-        let new = NewPool {
-            name: "test".to_owned(),
-            uuid: [7; 16],
-            geometry,
-            owner_uid: 0,
-            mode: 0o600,
-            created: 1,
-            evict_after: 0,
-            prepare: 0,
-            backed: true,
-            node_ranges,
-        };
+        let new = NewPool { backed: true, node_ranges, ..new_pool(geometry) };
         let bytes = Pool::header(&new).unwrap();
         Pool::identify(&bytes, geometry.layout().unwrap().total_bytes).map(|_| ())
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::fixture::*;
 use vshmem_ipc::{Client, Errno, QueueOpen, QueueSize, Wait};
 use vshmem_mem::Instant;
+use vshmem_wire::ID_STRIDE;
 
 const FIND: QueueOpen = QueueOpen {
     read: true,
@@ -36,11 +37,25 @@ impl Posix for Client {
     }
 
     fn give(&self, id: i32, text: &str, priority: u32, wait: Wait) -> Result<(), Errno> {
+        if self.mq_send_at_once(id, text.as_bytes(), priority) {
+            return Ok(());
+        }
         self.mq_send(id, text.as_bytes(), priority, wait)
     }
 
     fn take(&self, id: i32, wait: Wait) -> Result<(u32, String), Errno> {
         let mut got = (0, String::new());
+        let text_of = |text: &[u8]| String::from_utf8(text.to_vec()).expect("text");
+        let at_once = self.mq_receive_at_once(
+            id,
+            16384,
+            |_| true,
+            |priority, text| got = (priority, text_of(text)),
+        );
+        if let Some(bytes) = at_once {
+            assert_eq!(bytes, got.1.len());
+            return Ok(got);
+        }
         self.mq_receive(id, 16384, wait, &mut |priority, size, copy| {
             let mut text = vec![0; size];
             copy(&mut text);
@@ -118,6 +133,79 @@ fn messages_come_by_priority_and_then_in_turn() {
         me.mq_close(id).unwrap();
         me.mq_unlink(b"a", &ROOT).unwrap();
     }
+    empty(&pool, &me);
+}
+
+#[test]
+fn messages_that_come_in_the_order_of_their_priorities_take_no_lock() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.open_as("a", of(10, 64)).unwrap();
+    // So that every slot of the ring has a chunk.
+    for text in 0..20 {
+        me.give(id, &format!("message {text}"), 5, Wait::Never).unwrap();
+        me.take(id, Wait::Never).unwrap();
+    }
+    let at_once = |text: &str, priority: u32| me.mq_send_at_once(id, text.as_bytes(), priority);
+    for turn in 0..20 {
+        for (nth, priority) in [9, 9, 4, 4, 0].into_iter().enumerate() {
+            let text = format!("message {nth} of {turn}");
+            assert!(at_once(&text, priority), "{text}");
+        }
+        if turn % 2 == 1 {
+            assert!(!at_once("a higher priority", 1) && !at_once("too much", 32768));
+        }
+        for (nth, priority) in [9, 9, 4, 4, 0].into_iter().enumerate() {
+            let wanted = (priority, format!("message {nth} of {turn}"));
+            assert_eq!(me.take(id, Wait::Never), Ok(wanted));
+        }
+        assert!(!at_once(&"longer than the queue allows ".repeat(3), 0));
+    }
+    // One of a higher priority than what is there goes past it, under the lock.
+    assert!(at_once("the second one", 1));
+    me.give(id, "the first one", 2, Wait::Never).unwrap();
+    assert_eq!(me.take(id, Wait::Never), Ok((2, "the first one".to_owned())));
+    assert_eq!(me.take(id, Wait::Never), Ok((1, "the second one".to_owned())));
+    // One that there is no place for stays.
+    me.give(id, "the last one of all", 3, Wait::Never).unwrap();
+    let refused = me.mq_receive_at_once(id, 64, |_| false, |_, _| unreachable!("it is refused"));
+    assert_eq!((refused, me.left(id)), (None, 1));
+    assert_eq!(me.mq_receive_at_once(id, 63, |_| true, |_, _| ()), None);
+    sound(&pool);
+    me.mq_unlink(b"a", &ROOT).unwrap();
+    me.mq_close(id).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn senders_of_different_priorities_at_once_leave_the_messages_in_order() {
+    const ROUNDS: u32 = if cfg!(miri) { 5 } else { 2000 };
+    let pool = pool();
+    let (me, other, third) = (join(&pool, 10), join(&pool, 11), join_in(&pool, "b", 12));
+    let id = me.open_as("a", of(40, 64)).unwrap();
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            for (nth, sender) in (0_u32..).zip([&me, &other, &third]) {
+                scope.spawn(move || {
+                    let count = 1 + (round + nth) % 4;
+                    for turn in 0..count {
+                        // Of one priority, or falling ones.
+                        let priority = if round % 2 == 0 { nth } else { 3 * (count - turn) + nth };
+                        sender.give(id, "any text is good", priority, Wait::Forever).unwrap();
+                    }
+                });
+            }
+        });
+        let mut before = u32::MAX;
+        while let Ok((priority, _)) = me.take(id, Wait::Never) {
+            assert!(priority <= before, "{priority} after {before} in round {round}");
+            before = priority;
+        }
+        assert_eq!(me.left(id), 0);
+    }
+    sound(&pool);
+    me.mq_unlink(b"a", &ROOT).unwrap();
+    me.mq_close(id).unwrap();
     empty(&pool, &me);
 }
 
@@ -248,6 +336,30 @@ fn system_v_calls_know_no_posix_queue_and_the_reverse() {
     assert_eq!(me.take(other, Wait::Never), Err(Errno::BADF));
     assert_eq!(me.mq_close(other), Err(Errno::BADF));
     me.queue_remove(other, &ROOT).unwrap();
+    me.mq_unlink(b"a", &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+/// A process remembers which queues are System V's.
+#[test]
+fn a_posix_queue_in_the_slot_of_a_system_v_queue_is_none_to_who_knew_that_one() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let slots = pool.layout().msg.count as usize;
+    let used: Vec<i32> = (0..slots)
+        .map(|_| {
+            let id = me.queue();
+            me.send_now(id, 1, b"x").unwrap();
+            me.queue_remove(id, &ROOT).unwrap();
+            id
+        })
+        .collect();
+    let posix = me.open_as("a", NEW).unwrap();
+    assert!(used.iter().any(|id| id % ID_STRIDE as i32 == posix % ID_STRIDE as i32));
+    for id in used.into_iter().chain([posix]) {
+        assert_eq!(me.send_now(id, 1, b"x"), Err(Errno::INVAL));
+        assert_eq!(me.receive_now(id, 0), Err(Errno::INVAL));
+    }
     me.mq_unlink(b"a", &ROOT).unwrap();
     empty(&pool, &me);
 }

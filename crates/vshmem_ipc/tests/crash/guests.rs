@@ -5,7 +5,8 @@
 //! CRASH_GUEST_BOOTS says how many boots each of the two may take: 4 by default, with 16 clients
 //! in each; `all`: as many as it takes to come to every crash point; `each`: one for every crash
 //! point, so that no later client finishes what the one before has left (about 25 minutes for
-//! each of the two). CRASH_SCENARIO names one of the scenarios, whose crash points alone are come to.
+//! each of the two). CRASH_SCENARIO names one of the scenarios, whose crash points alone are come
+//! to.
 
 #[path = "../behaviour/fixture.rs"]
 #[allow(dead_code)] // shared with the tests of behaviour

@@ -19,12 +19,13 @@ fn stories(target: &str) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn stories_of_the_fuzzer_end_well() {
     let setup = Setup::new();
-    let layout = *setup.lay_out().layout();
+    let pool = setup.lay_out();
+    let layout = *pool.layout();
     let watchdog = Watchdog::new(1);
     for (target, names) in TARGETS {
         let places = places::named(&layout, names);
         for (name, sequence) in stories(target) {
-            play(&setup, &places, &sequence, &mut |call, run| {
+            play(&setup, &pool, &places, &sequence, &mut |call, run| {
                 watchdog.call(0, || format!("{call} in {name}"), run);
             });
         }

@@ -187,10 +187,13 @@ pub const ALL: &[Operation] = &[
         for id in s.setup.posix_queues {
             let _ = s.me.mq_send(id, &[5; 90], s.nth as u32 % 9, Wait::Never);
             let _ = s.far.mq_send(id, &[6; 4], 0, Wait::Never);
+            let _ = s.me.mq_send_at_once(id, &[7; 60], s.nth as u32 % 3);
+            let _ = s.far.mq_send_at_once(id, &[8; 8], 0);
         }
     }),
     ("mq_receive", |s| {
         for id in s.setup.posix_queues {
+            let _ = s.me.mq_receive_at_once(id, 8192, |_| true, |_, _| ());
             let _ = s.far.mq_receive(id, 8192, Wait::Never, &mut |priority, size, copy| {
                 assert!((0..32768).contains(&priority), "a priority that cannot be");
                 copy(&mut vec![0; size]);
@@ -251,7 +254,7 @@ pub const ALL: &[Operation] = &[
         let _ = s.me.detach_all();
         let _ = s.me.apply_adjustments();
     }),
-    ("bury", |s| {
+    ("reap", |s| {
         let rows = s.pool.clients().unwrap_or_default();
         if let Some(row) = rows.iter().find(|row| row.index == s.nth as u32 % 10) {
             let _ = s.me.reap(row.id);

@@ -1,6 +1,7 @@
 //! Locks that seem to be held or committed by a client, with intent records of all kinds behind
 //! them.
 
+use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use crate::operations::{ALL, Stage};
@@ -97,5 +98,34 @@ fn a_holder_that_does_not_exist_holds_nothing_up() {
         assert!(me.segment(PRIVATE, 1, 0).is_ok());
         assert!(me.op(setup.sets[0], &[up(2)]).is_ok());
         assert!(me.receive_now(setup.queues[1], 0).is_err());
+    }
+}
+
+/// A fork copies its client's list. A record there that cannot be is no change by another thread,
+/// after which it would begin anew.
+#[test]
+fn a_fork_is_refused_at_once_for_a_record_that_cannot_be() {
+    use crate::fixture::ROOT;
+    use vshmem_wire::{ATTACHED_QUEUE, AttachSlot};
+    let setup = Setup::new();
+    let pool = setup.lay_out();
+    let load = |at: u64| pool.map().load(at, Ordering::Relaxed).unwrap();
+    let at = |record: u64| pool.layout().attaches.at(record as u32).unwrap();
+    let (client, held) =
+        (offset_of!(AttachSlot, client) as u64, offset_of!(AttachSlot, segment) as u64);
+    let no_queue = u64::from(ATTACHED_QUEUE);
+    for (field, word) in
+        [(client, 0), (held, 0), (held, no_queue), (held, no_queue | 7), (held, 7), (held, !0)]
+    {
+        setup.restore(&pool);
+        let me = newcomer(&pool, "a", 12).unwrap();
+        me.shmat(setup.segments[0], true, false, &ROOT).unwrap();
+        let mine = (0..pool.layout().attaches.count)
+            .find(|&record| load(at(record) + client) == me.client_id().word());
+        write(&pool, at(mine.unwrap()) + field, word);
+        let changes = || pool.map().load_cell(pool.layout().registry).unwrap().tag;
+        let before = changes();
+        assert!(me.reserve_child().is_err(), "{field} {word:#x}");
+        assert!(changes() - before < 60, "{field} {word:#x}: it has begun anew");
     }
 }

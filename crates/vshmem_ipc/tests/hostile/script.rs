@@ -100,15 +100,16 @@ impl Bytes<'_> {
     }
 }
 
-/// Plays a sequence: odd bytes begin a scribble (place, word, value), even ones are operations.
-/// `watch` runs each call.
+/// Plays a sequence on `pool` as it is laid out: odd bytes begin a scribble (place, word, value),
+/// even ones are operations. `watch` runs each call.
 pub fn play(
     setup: &Setup,
+    pool: &Arc<Pool>,
     places: &[Place],
     sequence: &[u8],
     watch: &mut dyn FnMut(&str, &dyn Fn()),
 ) {
-    let pool = &setup.lay_out();
+    setup.restore(pool);
     let mut bytes = Bytes(sequence);
     // Some scribbles come before the first client joins.
     let early = bytes.byte().unwrap_or(0) % 4;

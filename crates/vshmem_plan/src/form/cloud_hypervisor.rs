@@ -57,6 +57,10 @@ fn arguments(plan: &Plan, number: usize, guest: &Guest) -> Vec<String> {
         )
     });
     words.push(format!("--numa {}", nodes.collect::<Vec<_>>().join(" ")));
+    // A comma would begin another string.
+    if let Some(credential) = plan.node_credential(number).filter(|words| !words.contains(',')) {
+        words.push(format!("--platform oem_strings=[{credential}]"));
+    }
     for (pool, _) in plan.pools_of(number) {
         words.push(format!("--pmem file=/dev/shm/vshmem.{}", pool.name));
     }

@@ -46,9 +46,9 @@ fn domain(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> String {
         line(4, format!("<memnode cellid='{cell}' mode='strict' nodeset='{node}'/>"));
     }
     line(2, "</numatune>".into());
-    line(2, "<os>".into());
-    line(4, "<type arch='x86_64' machine='q35'>hvm</type>".into());
-    line(2, "</os>".into());
+    for text in firmware(plan, number) {
+        line(2, text);
+    }
     line(2, "<features>".into());
     line(4, "<acpi/>".into());
     line(2, "</features>".into());
@@ -79,6 +79,25 @@ fn memory_backing(plan: &Plan, guest: &Guest) -> Vec<String> {
     lines.push("  <nosharepages/>".into());
     lines.push("</memoryBacking>".into());
     lines
+}
+
+/// The machine, and what it is told about where it lies.
+fn firmware(plan: &Plan, guest: usize) -> Vec<String> {
+    let machine = "  <type arch='x86_64' machine='q35'>hvm</type>";
+    match plan.node_credential(guest) {
+        None => vec!["<os>", machine, "</os>"].into_iter().map(str::to_owned).collect(),
+        Some(credential) => vec![
+            "<sysinfo type='smbios'>".to_owned(),
+            "  <oemStrings>".to_owned(),
+            format!("    <entry>{credential}</entry>"),
+            "  </oemStrings>".to_owned(),
+            "</sysinfo>".to_owned(),
+            "<os>".to_owned(),
+            machine.to_owned(),
+            "  <smbios mode='sysinfo'/>".to_owned(),
+            "</os>".to_owned(),
+        ],
+    }
 }
 
 fn cpu(plan: &Plan, guest: &Guest, emulated: bool) -> Vec<String> {

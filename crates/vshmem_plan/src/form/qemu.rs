@@ -82,6 +82,10 @@ fn arguments(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> Vec<S
             words.push(format!("-numa dist,src={cell},dst={other},val={distance}"));
         }
     }
+    if let Some(credential) = plan.node_credential(number) {
+        // A comma within a value is doubled.
+        words.push(format!("-smbios type=11,value={}", credential.replace(',', ",,")));
+    }
     for (place, (pool, cell)) in plan.pools_of(number).enumerate() {
         words.extend(device(place, pool, cell, guest.cells.len() > 1));
     }

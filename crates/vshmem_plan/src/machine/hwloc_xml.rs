@@ -7,7 +7,7 @@ use crate::number_set::NumberSet;
 
 /// Where the walk is.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Position {
     package: u32,
     die: Option<u32>,
     l3: Option<u32>,
@@ -20,8 +20,8 @@ struct Found {
     dies: u32,
     l3s: u32,
     nodes: Vec<Node>,
-    /// Each core's CPUs and place.
-    cores: Vec<(Vec<u32>, Place)>,
+    /// Each core's CPUs and position.
+    cores: Vec<(Vec<u32>, Position)>,
 }
 
 /// Makes a machine of the text of an XML file. The error is a sentence without its stop.
@@ -39,37 +39,37 @@ pub(super) fn read(text: &str) -> Result<Machine, String> {
     let allowed = set(top, "allowed_cpuset").or_else(|| set(top, "cpuset"));
     let allowed = allowed.ok_or("its machine has no cpuset")?;
     let mut found = Found::default();
-    walk(top, Place::default(), &mut found)?;
+    walk(top, Position::default(), &mut found)?;
     let kinds = kinds(root);
     let distances = distances(root)?;
     machine(found, &allowed, &kinds, distances, top)
 }
 
 /// The objects below this one.
-fn walk(object: Element, mut place: Place, found: &mut Found) -> Result<(), String> {
+fn walk(object: Element, mut position: Position, found: &mut Found) -> Result<(), String> {
     match object.attribute("type").unwrap_or_default() {
         "Package" => {
-            place = Place { package: found.packages, ..Place::default() };
+            position = Position { package: found.packages, ..Position::default() };
             found.packages += 1;
         }
         "Die" => {
-            place.die = Some(found.dies);
+            position.die = Some(found.dies);
             found.dies += 1;
         }
         "L3Cache" => {
-            place.l3 = Some(found.l3s);
+            position.l3 = Some(found.l3s);
             found.l3s += 1;
         }
         "NUMANode" => found.nodes.push(node(object)?),
         "Core" => {
             let cpus = set(object, "cpuset").ok_or("a core without a cpuset")?;
-            found.cores.push((cpus.iter().collect(), place));
+            found.cores.push((cpus.iter().collect(), position));
             return Ok(());
         }
         // Where the kernel tells of no cores, each CPU is one.
         "PU" => {
             let cpus = set(object, "cpuset").ok_or("a CPU without a cpuset")?;
-            found.cores.push((cpus.iter().collect(), place));
+            found.cores.push((cpus.iter().collect(), position));
             return Ok(());
         }
         _ => {}
@@ -77,7 +77,7 @@ fn walk(object: Element, mut place: Place, found: &mut Found) -> Result<(), Stri
     object
         .children()
         .filter(|child| child.has_tag_name("object"))
-        .try_for_each(|child| walk(child, place, found))
+        .try_for_each(|child| walk(child, position, found))
 }
 
 fn node(object: Element) -> Result<Node, String> {
@@ -174,16 +174,16 @@ fn machine(
         distances,
     };
     machine.nodes.sort_by_key(|node| node.number);
-    for (cpus, place) in found.cores {
+    for (cpus, position) in found.cores {
         let cpus: Vec<u32> = cpus.into_iter().filter(|cpu| allowed.contains(*cpu)).collect();
         let Some(first) = cpus.first().copied() else { continue };
         let kind = kinds.iter().position(|kind| kind.contains(first)).unwrap_or(0);
         machine.cores.push(Core {
             node: home(&machine, first).ok_or("no node of it has memory")?,
-            package: place.package,
+            package: position.package,
             // Dies and caches are counted behind all those that stand for a socket.
-            die: place.die.map_or(place.package, |die| found.packages + die),
-            l3: place.l3.map_or(place.package, |l3| found.packages + l3),
+            die: position.die.map_or(position.package, |die| found.packages + die),
+            l3: position.l3.map_or(position.package, |l3| found.packages + l3),
             kind: u32::try_from(kind).unwrap_or(0),
             cpus,
         });

@@ -40,7 +40,7 @@ fn other_placements(machine: &Machine, request: &Request) -> Vec<(String, Reques
         (format!("--pool-numa {words}"), Request { pool, ..*request })
     };
     match pool.placement {
-        PoolPlacement::ByRule | PoolPlacement::Interleave => Vec::new(),
+        PoolPlacement::ByRule | PoolPlacement::Interleave | PoolPlacement::Ranges => Vec::new(),
         PoolPlacement::PerPair => vec![with("interleave".into(), PoolPlacement::Interleave)],
         PoolPlacement::Node(wanted) => {
             let mut nodes: Vec<u32> = machine.nodes.iter().map(|node| node.number).collect();

@@ -27,8 +27,15 @@ pub(super) fn place(
     };
     let homes = homes(guests, &all);
     match placement {
-        PoolPlacement::ByRule | PoolPlacement::Interleave if homes.len() == 1 => {
+        PoolPlacement::ByRule | PoolPlacement::Interleave | PoolPlacement::Ranges
+            if homes.len() == 1 =>
+        {
             Ok(one(homes.clone(), format!("all its guests are on node {homes}")))
+        }
+        PoolPlacement::Ranges => {
+            let mut pools = one(homes.clone(), a_range_each(&homes));
+            pools[0].ranges = true;
+            Ok(pools)
         }
         PoolPlacement::ByRule | PoolPlacement::Interleave => {
             Ok(one(homes.clone(), in_turn(&homes)))
@@ -71,6 +78,12 @@ fn in_turn(nodes: &NumberSet) -> String {
     )
 }
 
+fn a_range_each(nodes: &NumberSet) -> String {
+    format!(
+        "its guests are on nodes {nodes}: a range on each, and a new segment lies in that of its maker's node"
+    )
+}
+
 fn pool(
     machine: &Machine,
     guests: &[Guest],
@@ -82,7 +95,7 @@ fn pool(
 ) -> Pool {
     let device = |guest: &usize| (*guest, device_cell(machine, &guests[*guest], &nodes));
     let guests = which.iter().map(device).collect();
-    Pool { name: format!("job{number}"), bytes, guests, reason, nodes }
+    Pool { name: format!("job{number}"), bytes, guests, reason, nodes, ranges: false }
 }
 
 /// The guest's node that is nearest to the pool's pages.

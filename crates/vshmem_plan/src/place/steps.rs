@@ -28,7 +28,12 @@ pub(super) fn of(
         }));
     }
     steps.extend(pools.iter().map(|pool| Step {
-        purpose: format!("pool {} on nodes {}", pool.name, pool.nodes),
+        purpose: format!(
+            "pool {} on node{} {}",
+            pool.name,
+            if pool.nodes.len() == 1 { "" } else { "s" },
+            pool.nodes
+        ),
         command: format!(
             "vshmem pool create {} --size {} --numa {}",
             pool.name,

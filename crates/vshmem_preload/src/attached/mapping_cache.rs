@@ -277,6 +277,17 @@ pub fn drop_all() -> bool {
     any
 }
 
+/// Maps something. What is cached takes addresses: where there are too few, it is unmapped first.
+///
+/// # Errors
+/// What `map` says.
+pub fn map_with_room<T>(map: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    match map() {
+        Err(Errno::NOMEM) if drop_all() => map(),
+        other => other,
+    }
+}
+
 /// What is to be done in a child: its mappings have no page table entries, so they are of no use,
 /// and no thread is left to give back what other threads had claimed.
 pub fn begin_child() {
@@ -309,7 +320,7 @@ pub struct Through<'a>(pub &'a Session);
 impl Backing for Through<'_> {
     fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno> {
         if !dirty {
-            return self.0.prepare(offset, bytes, dirty);
+            return map_with_room(|| self.0.prepare(offset, bytes, dirty));
         }
         let kept = ENTRIES.iter().find(|entry| entry.claim(|entry| entry.covers(offset, bytes)));
         if let Some(entry) = kept {
@@ -326,10 +337,11 @@ impl Backing for Through<'_> {
         }
         let is_small = !is_device() && bytes < WORTH_MAPPING;
         if is_small || bytes > LARGEST as u64 || !is_allowed() {
-            return self.0.prepare(offset, bytes, dirty);
+            return map_with_room(|| self.0.prepare(offset, bytes, dirty));
         }
         let length = bytes as usize;
-        let mapping = self.0.link().map(offset, length, Protection::READ_WRITE)?;
+        let map = || self.0.link().map(offset, length, Protection::READ_WRITE);
+        let mapping = map_with_room(map)?;
         let start = mapping.leak().as_ptr().addr();
         clear(start, length);
         // The attach that follows finds it.
@@ -338,11 +350,11 @@ impl Backing for Through<'_> {
     }
 
     fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
-        self.0.zero(offset, bytes)
+        map_with_room(|| self.0.zero(offset, bytes))
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
-        self.0.copy(from, to, bytes)
+        map_with_room(|| self.0.copy(from, to, bytes))
     }
 
     fn at_hand(&self, bytes: u64) -> Option<u64> {

@@ -131,63 +131,29 @@ pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *m
     })
 }
 
-/// open(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    opening(
-        path,
-        || next!(c"open": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
-    )
+macro_rules! opens {
+    ($($name:ident $symbol:literal $page:literal ($($word:ident: $kind:ty),*)),*) => {$(
+        #[doc = $page]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $($word: $kind,)* path: *const c_char, flags: c_int, mode: mode_t,
+        ) -> c_int {
+            opening(path, || {
+                next!($symbol: fn($($kind,)* *const c_char, c_int, mode_t) -> c_int,
+                      ($($word,)* path, flags, mode), -1)
+            })
+        }
+    )*};
 }
-
-/// open64(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    opening(
-        path,
-        || next!(c"open64": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
-    )
-}
-
-/// openat(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openat(
-    folder: c_int,
-    path: *const c_char,
-    flags: c_int,
-    mode: mode_t,
-) -> c_int {
-    opening(path, || {
-        next!(c"openat": fn(c_int, *const c_char, c_int, mode_t) -> c_int,
-              (folder, path, flags, mode), -1)
-    })
-}
-
-/// openat64(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openat64(
-    folder: c_int,
-    path: *const c_char,
-    flags: c_int,
-    mode: mode_t,
-) -> c_int {
-    opening(path, || {
-        next!(c"openat64": fn(c_int, *const c_char, c_int, mode_t) -> c_int,
-              (folder, path, flags, mode), -1)
-    })
-}
+opens!(
+    open c"open" "open(2)." (),
+    open64 c"open64" "open(2)." (),
+    openat c"openat" "openat(2)." (folder: c_int),
+    openat64 c"openat64" "openat(2)." (folder: c_int)
+);
 
 /// access(2).
 ///

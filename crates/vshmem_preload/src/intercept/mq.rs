@@ -3,9 +3,9 @@
 use libc::{c_char, c_int, c_uint, mode_t, mq_attr, mqd_t, sigevent, size_t, ssize_t, timespec};
 use vshmem_session::Posix;
 
-use crate::descriptors::open;
 use crate::errno;
 use crate::next::next;
+use crate::object_descriptors::open;
 use crate::posix::queue::Found;
 use crate::posix::{adopt, follow, name, notice, queue};
 use crate::session::route;
@@ -101,7 +101,9 @@ pub unsafe extern "C" fn mq_send(
         return next!(c"mq_send": fn(mqd_t, *const c_char, size_t, c_uint) -> c_int,
                      (file, message, size, priority), -1);
     };
-    errno::answer_unit(queue::send(found, message, size, priority, std::ptr::null()))
+    errno::answer_unit(notice::and_signal(found.0, || {
+        queue::send(found, message, size, priority, std::ptr::null())
+    }))
 }
 
 /// mq_timedsend(3).
@@ -121,7 +123,9 @@ pub unsafe extern "C" fn mq_timedsend(
             fn(mqd_t, *const c_char, size_t, c_uint, *const timespec) -> c_int,
             (file, message, size, priority, until), -1);
     };
-    errno::answer_unit(queue::send(found, message, size, priority, until))
+    errno::answer_unit(notice::and_signal(found.0, || {
+        queue::send(found, message, size, priority, until)
+    }))
 }
 
 /// mq_receive(3).

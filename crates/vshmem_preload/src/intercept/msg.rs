@@ -73,11 +73,12 @@ fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), 
     if size > this_client.pool().geometry().msgmax as usize || id < 0 || kind < 1 {
         return Err(Errno::INVAL);
     }
-    let text = message.wrapping_add(size_of::<c_long>());
-    user::check(text, size, false)?;
-    // SAFETY: the text was just found to be readable; it is only read, and only during this call.
-    let text = unsafe { std::slice::from_raw_parts(text, size) };
-    this_client.msgsnd(id, kind, text, flags & libc::IPC_NOWAIT != 0, &Me::now())
+    let payload = message.wrapping_add(size_of::<c_long>());
+    user::check(payload, size, false)?;
+    // SAFETY: the payload was just found to be readable; it is only read, and only during this
+    // call.
+    let payload = unsafe { std::slice::from_raw_parts(payload, size) };
+    this_client.msgsnd(id, kind, payload, flags & libc::IPC_NOWAIT != 0, &Me::now())
 }
 
 /// msgrcv(2).
@@ -117,11 +118,11 @@ fn receive(
     let wanted = Receive::of(kind, room, flags);
     session.client().msgrcv(id, wanted, &Me::now(), &mut |kind, size, copy| {
         user::write(message.cast::<c_long>(), kind as c_long)?;
-        let text = message.wrapping_add(size_of::<c_long>());
-        user::check(text, size, true)?;
+        let payload = message.wrapping_add(size_of::<c_long>());
+        user::check(payload, size, true)?;
         if size > 0 {
             // SAFETY: the room was just found to be writable, and is the program's to be written.
-            copy(unsafe { std::slice::from_raw_parts_mut(text, size) });
+            copy(unsafe { std::slice::from_raw_parts_mut(payload, size) });
         }
         Ok(size)
     })

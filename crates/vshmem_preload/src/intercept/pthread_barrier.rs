@@ -7,9 +7,9 @@ use libc::{c_int, c_uint, pthread_barrier_t, pthread_barrierattr_t};
 use vshmem_ipc::SharedBarrier;
 use vshmem_session::Posix;
 
-use crate::locks::sleeper::Sleeper;
-use crate::locks::{barrier_at, new_object_at, number};
 use crate::next::next;
+use crate::process_shared::sleeper::Sleeper;
+use crate::process_shared::{barrier_at, new_object_at, number};
 
 unsafe extern "C" {
     fn pthread_barrierattr_getpshared(

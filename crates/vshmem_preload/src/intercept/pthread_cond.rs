@@ -5,9 +5,9 @@ use vshmem_ipc::{Errno, SharedCondvar, SharedMutex};
 use vshmem_mem::{Clock, Deadline, Interruptions, cancellable, signals_handled};
 use vshmem_session::Posix;
 
-use crate::locks::sleeper::Sleeper;
-use crate::locks::{condvar_at, deadline, mutex_at, new_object_at, number, owner};
 use crate::next::{jump_to_next, next};
+use crate::process_shared::sleeper::Sleeper;
+use crate::process_shared::{condvar_at, deadline, mutex_at, new_object_at, number, owner};
 use crate::session::cancel;
 
 unsafe extern "C" {

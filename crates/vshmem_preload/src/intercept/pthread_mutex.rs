@@ -5,9 +5,9 @@ use vshmem_ipc::{Errno, MutexKind, MutexType, SharedMutex};
 use vshmem_mem::{Clock, Deadline};
 use vshmem_session::Posix;
 
-use crate::locks::sleeper::Sleeper;
-use crate::locks::{deadline, held, mutex_at, new_object_at, number, owner};
 use crate::next::{jump_to_next, next};
+use crate::process_shared::sleeper::Sleeper;
+use crate::process_shared::{deadline, mutex_at, new_object_at, number, owner, robust_mutexes};
 
 unsafe extern "C" {
     fn pthread_mutexattr_getpshared(
@@ -126,7 +126,7 @@ extern "C" fn lock(shared: &SharedMutex) -> c_int {
     };
     let result = shared.lock(me, &Sleeper::uninterrupted(), None);
     if shared.is_robust() {
-        held::note_lock(shared, result);
+        robust_mutexes::note_lock(shared, result);
     }
     number(result)
 }
@@ -152,7 +152,7 @@ extern "C" fn try_lock_now(shared: &SharedMutex) -> c_int {
 fn try_lock(shared: &SharedMutex) -> Result<(), Errno> {
     let result = shared.try_lock(owner::me()?, &Sleeper::uninterrupted());
     if shared.is_robust() {
-        held::note_lock(shared, result);
+        robust_mutexes::note_lock(shared, result);
     }
     result
 }
@@ -211,7 +211,7 @@ fn lock_until(
     }
     let result = shared.lock(owner::me()?, &Sleeper::uninterrupted(), Some(until()?));
     if shared.is_robust() {
-        held::note_lock(shared, result);
+        robust_mutexes::note_lock(shared, result);
     }
     result
 }
@@ -239,7 +239,7 @@ extern "C" fn unlock(shared: &SharedMutex) -> c_int {
     let is_robust = shared.is_robust();
     let result = shared.unlock(me, &Sleeper::uninterrupted());
     if is_robust && result.is_ok() {
-        held::note_unlock(shared);
+        robust_mutexes::note_unlock(shared);
     }
     number(result)
 }

@@ -5,9 +5,9 @@ use vshmem_ipc::{Errno, SharedRwLock};
 use vshmem_mem::{Clock, Deadline};
 use vshmem_session::Posix;
 
-use crate::locks::sleeper::Sleeper;
-use crate::locks::{deadline, new_object_at, number, owner, rwlock_at};
 use crate::next::{jump_to_next, next};
+use crate::process_shared::sleeper::Sleeper;
+use crate::process_shared::{deadline, new_object_at, number, owner, rwlock_at};
 
 unsafe extern "C" {
     fn pthread_rwlockattr_getpshared(

@@ -7,9 +7,9 @@ use vshmem_ipc::Errno;
 use vshmem_session::Posix;
 
 use crate::errno;
-use crate::locks::named::{self, How, SemaphoreName};
 use crate::next::next;
 use crate::posix::umask;
+use crate::process_shared::named_semaphores::{self, How, SemaphoreName};
 use crate::session::route;
 
 /// sem_open(3). The last two arguments are C's variadic ones, which travel like these.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn sem_open(
         let exclusive = create && flags & libc::O_EXCL != 0;
         let mode = if create { mode & !umask::current() } else { 0 };
         let how = How { create, exclusive, mode, value };
-        errno::untouched(|| named::open(&name, how))
+        errno::untouched(|| named_semaphores::open(&name, how))
     });
     match opened {
         Ok(semaphore) => semaphore.as_ptr().cast(),
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn sem_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_close(semaphore: *mut sem_t) -> c_int {
     if route::posix_in_pool(Posix::Semaphore)
-        && errno::untouched(|| named::close(semaphore)).is_some()
+        && errno::untouched(|| named_semaphores::close(semaphore)).is_some()
     {
         return 0;
     }
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn sem_unlink(name: *const c_char) -> c_int {
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     errno::answer_unit(match SemaphoreName::of(text) {
         Err(Errno::INVAL) => Err(Errno::NOENT),
-        Ok(name) => named::unlink(&name),
+        Ok(name) => named_semaphores::unlink(&name),
         Err(error) => Err(error),
     })
 }

@@ -7,9 +7,9 @@ use vshmem_mem::{Clock, Deadline, Interruptions, cancellable, signals_handled};
 use vshmem_session::Posix;
 
 use crate::errno;
-use crate::locks::sleeper::Sleeper;
-use crate::locks::{deadline, new_object_at, semaphore_at};
 use crate::next::{jump_to_next, next};
+use crate::process_shared::sleeper::Sleeper;
+use crate::process_shared::{deadline, new_object_at, semaphore_at};
 use crate::session::{cancel, thread_words};
 
 jump_to_next!(next_sem_post, new(c"sem_post"):

@@ -6,8 +6,8 @@ use std::os::raw::c_void;
 
 use libc::{FILE, c_char, c_int, off_t, size_t, ssize_t};
 
-use crate::descriptors::open;
 use crate::next::next;
+use crate::object_descriptors::open;
 use crate::posix::transfer::{Transfer, Way};
 use crate::posix::{follow, seek};
 

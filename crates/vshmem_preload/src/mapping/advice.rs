@@ -1,5 +1,5 @@
-//! madvise(2), msync(2), mlock(2), mseal(2) and their kin: what the kernel keeps of a mapping beside its
-//! rights cuts it in pieces as other rights do, and decides whether a child inherits it.
+//! madvise(2), msync(2), mlock(2), mseal(2) and their kin: what the kernel keeps of a mapping
+//! beside its rights cuts it in pieces as other rights do, and decides whether a child inherits it.
 
 use libc::{c_int, c_uint};
 use vshmem_ipc::Client;

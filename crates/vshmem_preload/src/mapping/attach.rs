@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_int;
-use vshmem_ipc::Errno;
+use vshmem_ipc::{Attachment, Errno};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
@@ -79,31 +79,44 @@ fn attach_at(
     flags: c_int,
 ) -> Result<NonNull<u8>, Errno> {
     let (write, execute) = (flags & SHM_RDONLY == 0, flags & SHM_EXEC != 0);
+    counted(
+        session,
+        || session.client().shmat(id, write, execute, &Me::now()),
+        |segment| map_segment(session, segment.offset, segment.bytes as usize, target, flags),
+        |segment, start| whole(segment, start, rights_of(write, execute)),
+    )
+}
+
+/// The piece of an attach that begins here, and is not of a part.
+pub fn whole(of: Attachment, start: usize, rights: Rights) -> Piece {
+    let Attachment { id, offset, bytes } = of;
+    let bytes = bytes as usize;
+    Piece { id, attach: number(), start, bytes, base: start, offset, whole: bytes, rights }
+}
+
+/// Counts an attach in the pool, maps it, and enters it in the attach table; or nothing of it.
+///
+/// # Errors
+/// What `count` and `map` say; ENOMEM when the table is full.
+pub fn counted(
+    session: &Session,
+    count: impl Fn() -> Result<Attachment, Errno>,
+    map: impl Fn(Attachment) -> Result<NonNull<u8>, Errno>,
+    piece: impl FnOnce(Attachment, usize) -> Piece,
+) -> Result<NonNull<u8>, Errno> {
     let this_client = session.client();
-    let segment = exit::retry_after_reaping(this_client, &[Errno::NOMEM], || {
-        this_client.shmat(id, write, execute, &Me::now())
-    })?;
-    let bytes = segment.bytes as usize;
-    let map = || map_segment(session, segment.offset, bytes, target, flags);
-    let mapped = match map() {
-        // What is kept takes addresses.
-        Err(Errno::NOMEM) if mapping_cache::drop_all() => map(),
-        other => other,
-    };
+    let object = exit::retry_after_reaping(this_client, &[Errno::NOMEM], count)?;
+    let mapped = mapping_cache::map_with_room(|| map(object));
     let entered = mapped.and_then(|start| {
-        let begin = start.as_ptr().addr();
-        let attach = number();
-        let (offset, rights) = (segment.offset, rights_of(write, execute));
-        let piece =
-            Piece { id, attach, start: begin, bytes, base: begin, offset, whole: bytes, rights };
+        let piece = piece(object, start.as_ptr().addr());
         pieces::add(piece).map(|()| start).map_err(|_| {
-            drop_mapping(begin, bytes);
+            drop_mapping(piece.start, piece.bytes);
             Errno::NOMEM
         })
     });
     if entered.is_err() {
         // The count goes back; there is nothing else to do with a failure of that.
-        let _ = this_client.shmdt(id);
+        let _ = this_client.shmdt(object.id);
     }
     entered
 }

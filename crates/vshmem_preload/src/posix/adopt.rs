@@ -5,7 +5,7 @@ use libc::{c_int, cmsghdr, msghdr};
 use vshmem_session::Posix;
 
 use crate::attached::attach_table::Attaching;
-use crate::descriptors::{Descriptor, marker, open};
+use crate::object_descriptors::{Descriptor, marker, open};
 use crate::session::{join, right, route};
 use crate::{errno, process};
 

@@ -10,8 +10,8 @@ use libc::{c_int, c_uint};
 use vshmem_ipc::Errno;
 
 use crate::attached::attach_table::Attaching;
-use crate::descriptors::open::{self, object_of, surely_object_of};
-use crate::descriptors::{Access, Descriptor};
+use crate::object_descriptors::open::{self, object_of, surely_object_of};
+use crate::object_descriptors::{Access, Descriptor};
 use crate::session::cancel::uncancelled;
 use crate::{errno, process};
 

@@ -8,19 +8,19 @@
 use std::ptr::NonNull;
 
 use libc::{c_int, c_void, off_t};
-use vshmem_ipc::Errno;
+use vshmem_ipc::{Attachment, Errno};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::attached::addresses::{PAGE, drop_mapping, drop_range};
+use crate::attached::addresses::{PAGE, drop_range};
 use crate::attached::attach_table::{Attaching, Changing, Marks, Piece, Rights};
 use crate::attached::{future_locks, mapping_cache, pieces};
-use crate::descriptors::{Descriptor, Object, open};
 use crate::errno;
 use crate::mapping::{attach, unmap, user};
 use crate::next::system_call;
+use crate::object_descriptors::{Descriptor, Object, open};
 use crate::posix::{adopt, transfer};
-use crate::session::{current, exit};
+use crate::session::current;
 
 const ANY: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 /// Flags that say where a mapping is to lie.
@@ -172,31 +172,18 @@ fn map_known(request: Request, known: Descriptor) -> Result<usize, Errno> {
 }
 
 fn attach_at(session: &Session, id: i32, request: Request, writable: bool) -> Result<usize, Errno> {
-    let this_client = session.client();
-    let object = exit::retry_after_reaping(this_client, &[Errno::NOMEM], || {
-        this_client.posix_shm_attach(id)
-    })?;
-    let part = Part { offset: object.offset, whole: object.bytes as usize, request };
-    let placed = match part.place(session) {
-        // What is kept takes addresses.
-        Err(Errno::NOMEM) if mapping_cache::drop_all() => part.place(session),
-        other => other,
-    };
-    let entered = placed.and_then(|start| {
+    let part =
+        |object: Attachment| Part { offset: object.offset, whole: object.bytes as usize, request };
+    let map = |object| {
+        let start = part(object).place(session)?;
         if request.has(libc::MAP_FIXED) {
-            pieces::forget_range(this_client, start, request.bytes);
+            pieces::forget_range(session.client(), start, request.bytes);
         }
-        let piece = part.piece(id, start, writable);
-        pieces::add(piece).map(|()| start).map_err(|_| {
-            drop_mapping(start, request.bytes);
-            Errno::NOMEM
-        })
-    });
-    if entered.is_err() {
-        // The count goes back; there is nothing else to do with a failure of that.
-        let _ = this_client.shmdt(id);
-    }
-    entered
+        NonNull::new(start as *mut u8).ok_or(Errno::PERM)
+    };
+    let piece = |object, start| part(object).piece(id, start, writable);
+    let count = || session.client().posix_shm_attach(id);
+    attach::counted(session, count, map, piece).map(|start| start.as_ptr().addr())
 }
 
 /// A part of an object, to be mapped.

@@ -34,8 +34,8 @@ pub unsafe fn read_to_unlink<'a>(name: *const c_char) -> Result<&'a [u8], Errno>
     }
 }
 
-/// A name as mq_open(3) and mq_unlink(3) read it, behind its slash: by glibc (no slash in front), by
-/// the kernel (any other).
+/// A name as mq_open(3) and mq_unlink(3) read it, behind its slash: by glibc (no slash in front),
+/// by the kernel (any other).
 ///
 /// # Errors
 /// EINVAL, ENOENT, EACCES, ENAMETOOLONG.

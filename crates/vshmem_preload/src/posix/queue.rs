@@ -7,10 +7,10 @@ use vshmem_ipc::{Caller, Errno, QueueOpen, QueueSize, Wait};
 use vshmem_mem::{Clock, Deadline, Instant};
 
 use crate::attached::attach_table::Attaching;
-use crate::descriptors::{Access, Descriptor, Object, open};
-use crate::locks::deadline;
 use crate::mapping::user;
+use crate::object_descriptors::{Access, Descriptor, Object, open};
 use crate::posix::umask;
+use crate::process_shared::deadline;
 use crate::session::caller::Me;
 use crate::session::{cancel, current, exit, thread_words};
 
@@ -184,10 +184,14 @@ pub fn send(
     }
     let message = match size {
         0 => &[],
-        // SAFETY: the text was just found to be readable; it is only read, and only during this
+        // SAFETY: the payload was just found to be readable; it is only read, and only during this
         // call.
         _ => unsafe { std::slice::from_raw_parts(message, size) },
     };
+    cancel::act();
+    if this_client.mq_send_at_once(id, message, priority) {
+        return Ok(());
+    }
     waiting(nonblocking, until, |wait| this_client.mq_send(id, message, priority, wait))
 }
 
@@ -211,6 +215,26 @@ pub fn receive(
     let this_client = current::session()?.client();
     let room = room.min(isize::MAX as usize);
     let into: *mut u8 = into.cast();
+    cancel::act();
+    // Not yet written to: the call may still wait.
+    let is_ready = |size: usize| {
+        let is_told = priority.is_null()
+            || user::check(priority.cast_const().cast(), size_of::<c_uint>(), true).is_ok();
+        is_told && user::check(into, size, true).is_ok()
+    };
+    let received = this_client.mq_receive_at_once(id, room, is_ready, |sent_with, text| {
+        // SAFETY: both places were just found to be writable, and the program has passed them to be
+        // written to: `text` is no longer than what was asked for.
+        unsafe {
+            if !priority.is_null() {
+                priority.write_unaligned(sent_with);
+            }
+            into.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        }
+    });
+    if let Some(bytes) = received {
+        return Ok(bytes);
+    }
     let mut bytes = 0;
     waiting(nonblocking, until, |wait| {
         bytes = this_client.mq_receive(id, room, wait, &mut |sent_with, size, copy| {

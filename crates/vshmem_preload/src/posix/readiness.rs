@@ -11,7 +11,7 @@ use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec};
 use vshmem_ipc::Errno;
 use vshmem_mem::{Instant, Scratch, signals_handled};
 
-use crate::descriptors::open;
+use crate::object_descriptors::open;
 use crate::session::cancel;
 use crate::{errno, process};
 

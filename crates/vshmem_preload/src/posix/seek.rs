@@ -4,21 +4,18 @@
 use libc::{c_int, off_t};
 use vshmem_ipc::Errno;
 
-use crate::descriptors::open;
 use crate::errno;
 use crate::next::system_call;
+use crate::object_descriptors::open;
 use crate::session::current;
 
 /// lseek(2), by whatever call.
 #[inline]
 pub fn seek(file: c_int, offset: off_t, from: c_int, call: impl FnOnce() -> off_t) -> off_t {
-    if matches!(from, libc::SEEK_SET | libc::SEEK_CUR) || open::object_of(file).is_none() {
+    if matches!(from, libc::SEEK_SET | libc::SEEK_CUR) {
         return call();
     }
-    match open::shared_memory(file) {
-        None => call(),
-        Some((id, _)) => errno::answer(from_size(file, id, offset, from)),
-    }
+    open::on_shared_memory(file, call, |id, _| errno::answer(from_size(file, id, offset, from)))
 }
 
 #[cold]

@@ -5,7 +5,7 @@ use vshmem_ipc::{Errno, PosixOpen};
 
 use crate::attached::attach_table::Attaching;
 use crate::attached::mapping_cache;
-use crate::descriptors::{Access, Object, open};
+use crate::object_descriptors::{Access, Object, open};
 use crate::posix::umask;
 use crate::session::caller::Me;
 use crate::session::{current, exit};

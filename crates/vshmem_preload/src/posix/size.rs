@@ -5,8 +5,8 @@ use vshmem_ipc::Errno;
 use vshmem_session::Session;
 
 use crate::attached::mapping_cache;
-use crate::descriptors::{Descriptor, open};
 use crate::errno;
+use crate::object_descriptors::{Descriptor, open};
 use crate::posix::adopt;
 use crate::session::{current, exit};
 
@@ -55,13 +55,9 @@ pub fn allocate(
     bytes: off_t,
     call: impl FnOnce() -> c_int,
 ) -> c_int {
-    if open::object_of(file).is_none() {
-        return call();
-    }
-    match open::shared_memory(file) {
-        None => call(),
-        Some((id, known)) => errno::answer_unit(allocate_known(id, known, mode, offset, bytes)),
-    }
+    open::on_shared_memory(file, call, |id, known| {
+        errno::answer_unit(allocate_known(id, known, mode, offset, bytes))
+    })
 }
 
 /// posix_fallocate(3), by whatever call: returns the error.
@@ -72,16 +68,9 @@ pub fn allocate_all(
     bytes: off_t,
     call: impl FnOnce() -> c_int,
 ) -> c_int {
-    if open::object_of(file).is_none() {
-        return call();
-    }
-    match open::shared_memory(file) {
-        None => call(),
-        Some((id, known)) => match allocate_known(id, known, 0, offset, bytes) {
-            Ok(()) => 0,
-            Err(error) => error.raw_os_error(),
-        },
-    }
+    open::on_shared_memory(file, call, |id, known| {
+        allocate_known(id, known, 0, offset, bytes).map_or_else(Errno::raw_os_error, |()| 0)
+    })
 }
 
 /// Memory stands behind all of an object, so what is to be allocated is at most what lies behind

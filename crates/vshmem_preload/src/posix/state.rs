@@ -7,8 +7,8 @@
 use libc::{c_int, gid_t, mode_t, uid_t};
 use vshmem_ipc::Errno;
 
-use crate::descriptors::{Object, open};
 use crate::errno;
+use crate::object_descriptors::{Object, open};
 use crate::session::caller::Me;
 use crate::session::current;
 
@@ -189,11 +189,5 @@ pub fn on_object(
     kernel: impl FnOnce() -> c_int,
     object: impl FnOnce(i32) -> Result<(), Errno>,
 ) -> c_int {
-    if open::object_of(file).is_none() {
-        return kernel();
-    }
-    match open::shared_memory(file) {
-        Some((id, _)) => errno::answer_unit(object(id)),
-        None => kernel(),
-    }
+    open::on_shared_memory(file, kernel, |id, _| errno::answer_unit(object(id)))
 }

@@ -13,11 +13,12 @@ use vshmem_mem::{Mapping, Protection};
 use vshmem_session::Session;
 
 use crate::attached::addresses::PAGE;
-use crate::descriptors::{Descriptor, open};
+use crate::attached::mapping_cache;
 use crate::mapping::user;
 use crate::next::system_call;
+use crate::object_descriptors::{Descriptor, open};
 use crate::posix::{seek, size};
-use crate::session::current;
+use crate::session::{current, exit};
 use crate::{errno, process};
 
 /// IOV_MAX.
@@ -47,16 +48,10 @@ impl Transfer {
     /// The call on one buffer.
     #[inline]
     pub fn of(self, start: *mut u8, bytes: usize, call: impl FnOnce() -> isize) -> isize {
-        if open::object_of(self.file).is_none() {
-            return call();
-        }
-        match open::shared_memory(self.file) {
-            None => call(),
-            Some((id, known)) => {
-                let part = iovec { iov_base: start.cast(), iov_len: bytes };
-                errno::answer(self.carry_out(id, known, &[part]).map(|n| n as i64)) as isize
-            }
-        }
+        open::on_shared_memory(self.file, call, |id, known| {
+            let part = iovec { iov_base: start.cast(), iov_len: bytes };
+            errno::answer(self.carry_out(id, known, &[part]).map(|n| n as i64)) as isize
+        })
     }
 
     /// The call on several buffers.
@@ -70,18 +65,12 @@ impl Transfer {
         count: c_int,
         call: impl FnOnce() -> isize,
     ) -> isize {
-        if open::object_of(self.file).is_none() {
-            return call();
-        }
-        match open::shared_memory(self.file) {
-            None => call(),
-            Some((id, known)) => {
-                // SAFETY: by this function's own contract.
-                let parts = unsafe { parts_at(parts, count) };
-                let done = parts.and_then(|parts| self.carry_out(id, known, parts));
-                errno::answer(done.map(|n| n as i64)) as isize
-            }
-        }
+        open::on_shared_memory(self.file, call, |id, known| {
+            // SAFETY: by this function's own contract.
+            let parts = unsafe { parts_at(parts, count) };
+            let done = parts.and_then(|parts| self.carry_out(id, known, parts));
+            errno::answer(done.map(|n| n as i64)) as isize
+        })
     }
 
     #[cold]
@@ -220,7 +209,8 @@ pub fn with_mapping(
 ) -> Result<usize, Errno> {
     let this_client = session.client();
     // Attached, its memory does not move.
-    let object = match this_client.posix_shm_attach(id) {
+    let attach = || this_client.posix_shm_attach(id);
+    let object = match exit::retry_after_reaping(this_client, &[Errno::NOMEM], attach) {
         Err(Errno::NXIO) => return Ok(0),
         other => other?,
     };
@@ -254,7 +244,8 @@ fn map(
     let before = (at % PAGE as u64) as usize;
     let length = (before + bytes).next_multiple_of(PAGE);
     let protection = if write { Protection::READ_WRITE } else { Protection::default() };
-    let mapping = session.link().map(offset + at - before as u64, length, protection)?;
+    let map = || session.link().map(offset + at - before as u64, length, protection);
+    let mapping = mapping_cache::map_with_room(map)?;
     let start = NonNull::new(mapping.start().as_ptr().wrapping_add(before)).ok_or(Errno::FAULT)?;
     Ok(Some((mapping, start, bytes)))
 }

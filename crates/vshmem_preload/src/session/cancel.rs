@@ -1,5 +1,5 @@
-//! pthread_cancel(3): msgsnd, msgrcv, pthread_cond_wait and sem_wait with their kin are cancellation
-//! points, the other calls are none (pthreads(7)).
+//! pthread_cancel(3): msgsnd, msgrcv, pthread_cond_wait and sem_wait with their kin are
+//! cancellation points, the other calls are none (pthreads(7)).
 //!
 //! A thread that is cancelled leaves its stack behind, wherever it is. In the middle of a call it
 //! would leave a place in a wait queue behind, too, and take what comes there. So a cancellation

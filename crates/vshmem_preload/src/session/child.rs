@@ -5,7 +5,7 @@ use vshmem_mem::unless_confined;
 use vshmem_session::{Session, domain_of_child, this_process};
 
 use crate::attached::{attach_table, fixed, future_locks, pieces};
-use crate::descriptors::open;
+use crate::object_descriptors::open;
 use crate::session::{agent, caller, thread_words};
 use crate::{errno, process};
 

@@ -13,8 +13,8 @@ use vshmem_mem::unless_confined;
 
 use crate::attached::addresses::drop_mapping;
 use crate::attached::pieces;
-use crate::descriptors::open;
 use crate::next::system_call;
+use crate::object_descriptors::open;
 use crate::session::exit;
 use crate::{errno, process};
 

@@ -13,7 +13,7 @@ use vshmem_ipc::{ChildSlot, Errno};
 use vshmem_mem::unless_confined;
 
 use crate::attached::{attach_table, mapping_cache};
-use crate::descriptors::open;
+use crate::object_descriptors::open;
 use crate::session::{child, join};
 use crate::{errno, process};
 

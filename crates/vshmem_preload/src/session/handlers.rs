@@ -19,7 +19,7 @@
 //! | the clock's remembered second | 0 while it is written with its tick |
 //! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; a thread that finds them so asks the kernel |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
-//! | `pieces::PIECES`, `descriptors::open::OPEN`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
+//! | `pieces::PIECES`, `object_descriptors::open::OPEN`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
 //! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a client's `doorbell` and `watchdog`, `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
 //! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |

@@ -8,8 +8,8 @@ use vshmem_ipc::Errno;
 use vshmem_session::{Posix, Session, SessionError};
 
 use crate::attached::mapping_cache;
-use crate::descriptors::inherited;
-use crate::session::{agent, caller, cancel, descriptors, right, route};
+use crate::object_descriptors::inherited;
+use crate::session::{agent, caller, cancel, descriptor_limit, right, route};
 use crate::{errno, log, process};
 
 /// How far setting up is, or which thread is at it: one word, so that a signal handler of that
@@ -88,7 +88,7 @@ pub fn set_up() -> Result<&'static Session, Errno> {
         }
     }
     let opened =
-        open().or_else(|error| descriptors::beyond_the_soft_limit(open).unwrap_or(Err(error)));
+        open().or_else(|error| descriptor_limit::beyond_the_soft_limit(open).unwrap_or(Err(error)));
     match opened {
         Ok(session) => {
             process::prepare_mark();

@@ -3,8 +3,9 @@
 //!
 //! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its
 //! own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do not come along.
-//! `right` decides about descriptors that have come from elsewhere. `caller`, `cancel`, `handlers`
-//! and `confined` follow what the program and its threads have asked for.
+//! `right` decides about descriptors that have come from elsewhere, `descriptor_limit` finds one
+//! for joining. `caller`, `cancel`, `handlers` and `confined` follow what the program and its
+//! threads have asked for.
 
 pub mod adjustments;
 pub mod agent;
@@ -13,7 +14,7 @@ pub mod cancel;
 pub mod child;
 pub mod confined;
 pub mod current;
-pub mod descriptors;
+pub mod descriptor_limit;
 pub mod environment;
 pub mod exec;
 pub mod exit;

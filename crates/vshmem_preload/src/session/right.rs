@@ -8,8 +8,8 @@ use vshmem_ipc::Caller;
 use vshmem_session::Session;
 
 use super::caller::Me;
-use crate::descriptors::marker::{Found, Maker};
-use crate::descriptors::{Descriptor, Object};
+use crate::object_descriptors::marker::{Found, Maker};
+use crate::object_descriptors::{Descriptor, Object};
 
 /// Whether this process may use what a descriptor that has come from elsewhere stands for.
 pub fn may_use(session: &Session, Found { descriptor, maker }: Found) -> bool {
@@ -50,18 +50,6 @@ impl Caller for Maker {
 
     fn in_group(&self, gid: u32) -> bool {
         gid == self.gid
-    }
-
-    fn owns_all(&self) -> bool {
-        false
-    }
-
-    fn administers(&self) -> bool {
-        false
-    }
-
-    fn unlimited(&self) -> bool {
-        false
     }
 
     fn overrides_modes(&self) -> bool {

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // of the table's own: pages of entries; and a signal handler
 
 #[expect(dead_code, reason = "the library uses all of it")]
-#[path = "../../src/descriptors/table.rs"]
+#[path = "../../src/object_descriptors/table.rs"]
 mod table;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

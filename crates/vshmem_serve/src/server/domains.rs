@@ -22,7 +22,7 @@ impl Server {
             let Some(this_client) = self.client() else { return Ok(()) };
             if is_local(row, this_client) {
                 // Notifications for the host are delivered here, to containers as well.
-                let doorbell = self.places.usual.then_some(u32::from(self.host));
+                let doorbell = self.paths.usual.then_some(u32::from(self.host));
                 changed |=
                     row.address != doorbell && this_client.publish_for(row.index, doorbell)?;
                 continue;
@@ -103,8 +103,8 @@ impl Server {
 
     fn declare_dead(&mut self, row: &DomainRow, why: &'static str) {
         let Some(this_client) = self.client() else { return };
-        let settled = row.state == DomainState::Dead && row.clients == 0;
-        if settled || is_local(row, this_client) {
+        let is_over = row.state == DomainState::Dead && row.clients == 0;
+        if is_over || is_local(row, this_client) {
             return;
         }
         if this_client.reap_epoch(row.index, row.epoch).is_ok() {

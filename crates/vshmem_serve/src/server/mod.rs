@@ -25,7 +25,7 @@ use crate::doorbell::{Doorbells, MOST_VECTORS};
 use crate::event::Event;
 use crate::listener::{BindError, Bound};
 use crate::peer::Peer;
-use crate::place::Places;
+use crate::server_paths::ServerPaths;
 use crate::stranded::Stranded;
 
 pub use error::ServeError;
@@ -113,7 +113,7 @@ fn listen(
 #[derive(Debug)]
 pub struct Server {
     name: String,
-    places: Places,
+    paths: ServerPaths,
     record_at: Entry,
     vectors: u32,
     /// Peers at most, the host included.
@@ -156,20 +156,20 @@ impl Server {
         let (memory, meta) = open_memory(link.as_ref(), &name)?;
         let role_lock = RoleLock::take(Role::Server, &pool).map_err(failed("lock its file"))?;
         let Some(role_lock) = role_lock else { return Err(ServeError::Taken { name }) };
-        let places = Places::choose(&name, request.socket.as_deref())
+        let paths = ServerPaths::choose(&name, request.socket.as_deref())
             .map_err(|error| ServeError::NoPlace { name: name.clone(), error })?;
-        let record_at = Entry::of(&places.record)
+        let record_at = Entry::of(&paths.record)
             .map_err(|errno| failed("open the directory of its record")(errno.into()))?;
         let admission = Admission::of(&meta);
         let bind = |place: &Path, kind| listen(&name, place, kind, admission);
-        let control = bind(&places.control, SocketType::DGRAM)?;
+        let control = bind(&paths.control, SocketType::DGRAM)?;
         let session = Session::join(link)?;
         let superblock = session.client().pool().superblock();
         let most = superblock.geometry.domains as usize;
         let identity = uuid_digits(&superblock.uuid);
         let doorbells = Doorbells::new(request.vectors)
             .map_err(|errno| failed("make event descriptors")(errno.into()))?;
-        let listener = bind(&places.socket, SocketType::STREAM)?;
+        let listener = bind(&paths.socket, SocketType::STREAM)?;
         let mut server = Self {
             name: name.clone(),
             vectors: request.vectors,
@@ -193,7 +193,7 @@ impl Server {
             unsaved: false,
             events: Vec::new(),
             role_lock,
-            places,
+            paths,
             record_at,
         };
         server.succeed(&identity).map_err(server.unreadable())?;
@@ -204,8 +204,8 @@ impl Server {
 
     /// Where its sockets are.
     #[must_use]
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn paths(&self) -> &ServerPaths {
+        &self.paths
     }
 
     fn unreadable(&self) -> impl Fn(Errno) -> ServeError + use<> {

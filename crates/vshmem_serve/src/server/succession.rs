@@ -56,7 +56,7 @@ impl Server {
         let gone = self.stranded.iter().map(|stranded| stranded.peer.clone());
         Some(Record {
             pool: uuid_digits(&uuid),
-            socket: self.places.socket.clone(),
+            socket: self.paths.socket.clone(),
             vectors: self.vectors,
             host: self.host,
             next: self.next,

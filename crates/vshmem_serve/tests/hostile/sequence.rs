@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use vshmem_serve::{Places, Request, Server};
+use vshmem_serve::{Request, Server, ServerPaths};
 use vshmem_session::{CreateRequest, create, find, identify};
 
 /// Connections of a sequence at most.
@@ -26,7 +26,7 @@ pub struct Stage {
     tables: Vec<u8>,
     /// Where its domain table lies.
     domains: std::ops::Range<u64>,
-    places: Places,
+    paths: ServerPaths,
 }
 
 impl Stage {
@@ -54,14 +54,14 @@ impl Stage {
         File::open(&place).and_then(|file| file.read_exact_at(&mut tables, 0)).expect("its tables");
         let domains = layout.domains.offset..layout.domains.end();
         let socket = std::env::temp_dir().join(format!("{name}.sock"));
-        let places = Places::choose(&name, Some(&socket)).expect("a place for sockets");
-        Self { name, place, tables, domains, places }
+        let paths = ServerPaths::choose(&name, Some(&socket)).expect("a place for sockets");
+        Self { name, place, tables, domains, paths }
     }
 
     fn start(&self) -> Option<Server> {
         let request = Request {
             name: self.name.clone(),
-            socket: Some(self.places.socket.clone()),
+            socket: Some(self.paths.socket.clone()),
             vectors: 1,
         };
         // A pool that has been written over may be refused.
@@ -75,7 +75,7 @@ impl Stage {
     pub fn play(&self, bytes: &[u8]) {
         let pool = File::options().write(true).open(&self.place).expect("the pool");
         pool.write_all_at(&self.tables, 0).expect("the tables as they were");
-        let _ = std::fs::remove_file(&self.places.record);
+        let _ = std::fs::remove_file(&self.paths.record);
         let mut words = Words(bytes);
         let mut peers: Vec<UnixStream> = Vec::new();
         let Some(mut server) = self.start() else { return };
@@ -83,7 +83,7 @@ impl Stage {
             let Some(what) = words.byte() else { break };
             match what % 10 {
                 0 if peers.len() < PEERS => {
-                    if let Ok(peer) = UnixStream::connect(&self.places.socket) {
+                    if let Ok(peer) = UnixStream::connect(&self.paths.socket) {
                         peer.set_nonblocking(true).expect("a socket");
                         peers.push(peer);
                     }
@@ -96,7 +96,7 @@ impl Stage {
                 5 => {
                     if let Ok(control) = UnixDatagram::unbound() {
                         let _ = control.set_nonblocking(true);
-                        let _ = control.send_to(words.some(), &self.places.control);
+                        let _ = control.send_to(words.some(), &self.paths.control);
                     }
                 }
                 6 => {
@@ -109,7 +109,7 @@ impl Stage {
                     peers.clear();
                     // What an earlier one has left, or was meant to.
                     if words.byte().is_some_and(|byte| byte % 2 == 0) {
-                        let _ = std::fs::write(&self.places.record, words.some());
+                        let _ = std::fs::write(&self.paths.record, words.some());
                     }
                     match self.start() {
                         Some(next) => server = next,
@@ -136,7 +136,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        for place in [&self.place, &self.places.socket, &self.places.control, &self.places.record] {
+        for place in [&self.place, &self.paths.socket, &self.paths.control, &self.paths.record] {
             let _ = std::fs::remove_file(place);
         }
     }

@@ -12,12 +12,13 @@ use crate::fault::Fault;
 use crate::wait::yield_cpu;
 
 /// Polls before a waiting thread gives the CPU away.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 400 };
+const SPINS: u32 = if cfg!(any(loom, fuzzing)) { 0 } else { 400 };
 /// Then it gives the CPU away this often, and then sleeps for 50 us each time.
 const YIELDS: u32 = 8;
 /// It takes over when the word has not changed for so long: longer than any change takes while its
 /// holder runs. By the clock: where many wait for a CPU a single yield may last longer.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_millis(2);
+const TIMEOUT: std::time::Duration =
+    std::time::Duration::from_millis(if cfg!(fuzzing) { 0 } else { 2 });
 
 /// Every so often, who has held a lock last as well leaves it to others for some looks.
 const STREAK: u64 = 128;
@@ -142,7 +143,7 @@ fn acquire_contended(
             stall_timer = StallTimer::default();
         }
         let interrupted_self = seen.state != FREE && lock_context.slot_cache.is_mine(seen.holder);
-        let lasts = looks >= LOOKS && stall_timer.has_lasted(losses);
+        let lasts = looks >= SPINS && stall_timer.has_lasted(losses);
         if seen.state == FREE || interrupted_self || lasts {
             if seen.state == COMMITTED {
                 carry_out(lock_context, seen.holder, offset, cell.tag)?;
@@ -154,9 +155,9 @@ fn acquire_contended(
             continue;
         }
         looks += 1;
-        if looks <= LOOKS {
+        if looks <= SPINS {
             spin_hint();
-        } else if looks <= LOOKS + YIELDS {
+        } else if looks <= SPINS + YIELDS {
             yield_cpu();
         } else {
             pause();

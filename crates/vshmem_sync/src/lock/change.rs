@@ -11,8 +11,8 @@ use crate::crash::crash_point;
 use crate::fault::Fault;
 
 /// A thread that has lost a lock before its commit doubles its timeout for the next holder, at
-/// most so many times. Otherwise changes that take longer than the usual timeout (32,000 semaphores on a
-/// slow machine) would take the lock from each other for ever.
+/// most so many times. Otherwise changes that take longer than the usual timeout (32,000 semaphores
+/// on a slow machine) would take the lock from each other for ever.
 const MOST_LOSSES: u32 = 7;
 
 /// Runs `body` under the lock at `offset` and makes its writes happen all at once.

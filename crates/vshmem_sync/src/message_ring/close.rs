@@ -77,8 +77,8 @@ impl MessageRing {
 
     /// What a change under the lock has to write to let senders pass a closed tail: the slot and
     /// its new word. The thread that looked before it was closed fails: a free slot is skipped, as
-    /// if its message had come and gone. `chunk` holds a copy of the message of [`Self::inline_tail`].
-    /// `None` if the tail is not closed, or that message has no chunk.
+    /// if its message had come and gone. `chunk` holds a copy of the message of
+    /// [`Self::inline_tail`]. `None` if the tail is not closed, or that message has no chunk.
     #[must_use]
     pub fn passed(&self, chunk: Option<u32>) -> Option<(RingSlot, u64)> {
         let ring_slot = self.slot_of(self.tail);

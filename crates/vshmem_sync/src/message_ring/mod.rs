@@ -59,8 +59,8 @@
 //!
 //! For the same reasons there is none at all if it accepts none below the tail, and the tail's word
 //! is the same *after* the types were read: nothing has been filled since. That one word is what a
-//! waiter watches: whatever is sent, and every change that closes the ring, changes it first. (If all
-//! slots are full, the tail's holds the oldest message.)
+//! waiter watches: whatever is sent, and every change that closes the ring, changes it first. (If
+//! all slots are full, the tail's holds the oldest message.)
 //!
 //! # Two words instead of all
 //! Usually two slots beside each other show where the tail is, or the oldest message: see
@@ -80,17 +80,17 @@
 //! pass under the lock (*passed*): a receiver that goes to sleep does so.
 //!
 //! # Widths
-//! * A slot's word: chunk, or type and size of a short text, 26 bits; four marks; lap 34 bits. So
-//!   positions are counted modulo 2^37. They come back after 114 minutes of 20 million messages a
-//!   second: a sender or receiver that is stopped for so long in the middle of a call could fill or
-//!   take the wrong position, if it stopped at the same slot and chunk.
-//! * What a slot holds beside the word is a tag of 64 bits, or a short text.
+//! * A slot's word: chunk, or type and size of a short payload, 26 bits; four marks; lap 34 bits.
+//!   So positions are counted modulo 2^37. They come back after 114 minutes of 20 million messages
+//!   a second: a sender or receiver that is stopped for so long in the middle of a call could fill
+//!   or take the wrong position, if it stopped at the same slot and chunk.
+//! * What a slot holds beside the word is a tag of 64 bits, or a short payload.
 //!
 //! # Barriers
 //! * FILL: the swap that fills a slot, acquire-release. Pairs with the acquire of a receiver's look
 //!   (`MessageRing::refresh`): it sees the payload.
 //! * TAKE: the swap that frees a slot, acquire-release. Pairs with the acquire of the next sender's
-//!   look: it does not overwrite text that is still being read.
+//!   look: it does not overwrite a payload that is still being read.
 //! * TAIL: acquire fence between reading the types of messages and reading the tail's word again
 //!   (`RingSlot::has_moved`). Pairs with FILL and with the thread that closes the tail: a
 //!   receiver that finds the same word has missed nothing.
@@ -104,11 +104,13 @@
 mod close;
 mod neighbours;
 mod ring;
+mod ring_words;
 mod send_backoff;
 mod slot;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use ring::{MessageRing, Tail};
+pub use ring_words::RingWords;
 pub use send_backoff::{RingSpace, SendBackoff, leave_lines};
 pub use slot::{Inline, RingSlot};

@@ -9,9 +9,13 @@
 //!   then p is the lowest position that has not been taken. So its message is the oldest; or if the
 //!   slot is free for p, the ring is empty.
 //!
-//! Both stays true for ever. That the slot is still as it was the compare-and-swap proves, as
-//! everywhere. Where to look is a guess, which proves nothing and needs no proof: a thread that finds
-//! something else here reads all words.
+//! * If p is the oldest, then as long as the slot behind it is free for p + 1 it is the only
+//!   message: nothing has been filled behind it.
+//!
+//! The first two stay true for ever; the third holds at the moment that the slot is read. That the
+//! slot is still as it was the compare-and-swap proves, as everywhere. Where to look is a guess,
+//! which proves nothing and needs no proof: a thread that finds something else here reads all
+//! words.
 //!
 //! # Long messages
 //! A message carries the mark LARGE if its bytes or those of another one in the ring have to be
@@ -34,16 +38,40 @@ impl RingSlot {
         Ok(Self { at, word: map.load(at, Ordering::Acquire)?, index, is_oldest: false })
     }
 
-    /// The word of the slot before this one, if it has been filled with the position before this
-    /// one's, which is q above.
+    /// The word of the slot before this one.
     #[inline]
-    fn before(self, map: &Map, base: u64) -> Result<Option<u64>, Fault> {
-        let before = Self::read(map, base, self.index + RING_SLOTS - 1)?.word;
+    fn before(self, map: &Map, base: u64) -> Result<u64, Fault> {
+        Ok(Self::read(map, base, self.index + RING_SLOTS - 1)?.word)
+    }
+
+    /// Whether the slot before this one, with the word `before`, has been filled with the position
+    /// before this one's, which is q above.
+    #[inline]
+    fn follows(self, before: u64) -> bool {
         let lap = self.word & !(LAP - 1);
         let lap_before = if self.index == 0 { lap.wrapping_sub(LAP) } else { lap };
         let full_or_taken =
             if before & FULL != 0 { lap_before } else { lap_before.wrapping_add(LAP) };
-        Ok((before & !(LAP - 1) == full_or_taken).then_some(before))
+        before & !(LAP - 1) == full_or_taken
+    }
+
+    /// Whether this is the tail, which is free, of a ring where no message is long: as far as the
+    /// word of the slot before it says.
+    #[inline]
+    pub(super) fn is_tail_after(self, before: u64) -> bool {
+        let shows_tail = match before & FULL {
+            0 => before & (OLDEST | CLOSED) == OLDEST,
+            _ => before & (LARGE | CLOSED) == 0,
+        };
+        self.word & (FULL | CLOSED) == 0 && shows_tail && self.follows(before)
+    }
+
+    /// Whether this is the oldest message, or the tail if there is none: as far as the word of the
+    /// slot before it says.
+    #[inline]
+    pub(super) fn is_head_after(self, before: u64) -> bool {
+        let shows_head = before & (FULL | OLDEST | CLOSED) == OLDEST;
+        !self.is_closed() && shows_head && self.follows(before)
     }
 
     /// The slot of the tail of the ring at `base`, if that is the slot `guess`, no message in the
@@ -57,11 +85,7 @@ impl RingSlot {
         if ring_slot.word & (FULL | CLOSED) != 0 {
             return Ok(None);
         }
-        let is_tail = |before: u64| match before & FULL {
-            0 => before & (OLDEST | CLOSED) == OLDEST,
-            _ => before & (LARGE | CLOSED) == 0,
-        };
-        Ok(ring_slot.before(map, base)?.filter(|before| is_tail(*before)).map(|_| ring_slot))
+        Ok(ring_slot.is_tail_after(ring_slot.before(map, base)?).then_some(ring_slot))
     }
 
     /// The slot of the oldest message of the ring at `base`, or of the tail if there is none: if
@@ -75,9 +99,31 @@ impl RingSlot {
         if ring_slot.is_closed() {
             return Ok(None);
         }
-        let is_head = |before: u64| before & (FULL | OLDEST | CLOSED) == OLDEST;
         let head = Self { is_oldest: true, ..ring_slot };
-        Ok(ring_slot.before(map, base)?.filter(|before| is_head(*before)).map(|_| head))
+        Ok(ring_slot.is_head_after(ring_slot.before(map, base)?).then_some(head))
+    }
+
+    /// The slot before the tail, which is this slot; `None` if the tail is somewhere else by now.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    pub fn last_before(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
+        let before = Self::read(map, base, self.index + RING_SLOTS - 1)?;
+        Ok(self.follows(before.word).then_some(before))
+    }
+
+    /// The slot of the tail, if this is the oldest message and the only one: all before it have
+    /// been taken, and the next position is free.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    #[inline]
+    pub fn tail_if_alone(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
+        let next = Self::read(map, base, self.index + 1)?;
+        let lap = self.word & !(LAP - 1);
+        let lap_next = if next.index == 0 { lap.wrapping_add(LAP) } else { lap };
+        let is_free = next.word & (FULL | CLOSED) == 0 && next.word & !(LAP - 1) == lap_next;
+        Ok((self.is_oldest && self.is_full() && is_free).then_some(next))
     }
 
     /// The slot after this one, if it is on the same cache line.

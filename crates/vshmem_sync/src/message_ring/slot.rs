@@ -46,23 +46,23 @@ pub(super) fn laps_from(origin: u64, word: u64) -> i64 {
 pub struct Inline {
     kind: u32,
     size: u32,
-    text: u64,
+    payload: u64,
 }
 
 impl Inline {
     /// A message, if it is one that fits into a slot.
     #[inline]
     #[must_use]
-    pub fn of(kind: i64, text: &[u8]) -> Option<Self> {
-        if text.len() > RING_INLINE_BYTES || kind as u64 > INLINE_TYPE {
+    pub fn of(kind: i64, payload: &[u8]) -> Option<Self> {
+        if payload.len() > RING_INLINE_BYTES || kind as u64 > INLINE_TYPE {
             return None;
         }
-        let whole: Result<[u8; RING_INLINE_BYTES], _> = text.try_into();
+        let whole: Result<[u8; RING_INLINE_BYTES], _> = payload.try_into();
         let word = match whole {
             Ok(whole) => u64::from_le_bytes(whole),
-            Err(_) => text.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            Err(_) => payload.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
         };
-        Some(Self { kind: kind as u32, size: text.len() as u32, text: word })
+        Some(Self { kind: kind as u32, size: payload.len() as u32, payload: word })
     }
 }
 
@@ -130,7 +130,7 @@ impl RingSlot {
     /// # Errors
     /// When it is outside the pool.
     #[inline]
-    pub fn inline_text(self, map: &Map) -> Result<[u8; RING_INLINE_BYTES], Fault> {
+    pub fn inline_payload(self, map: &Map) -> Result<[u8; RING_INLINE_BYTES], Fault> {
         Ok(map.load(tag_at(self.at), Ordering::Acquire)?.to_le_bytes())
     }
 
@@ -147,6 +147,14 @@ impl RingSlot {
     #[must_use]
     pub fn is_full(self) -> bool {
         self.word & FULL != 0
+    }
+
+    /// Of a free slot: whether all messages before the one that was taken last had been taken by
+    /// then.
+    #[inline]
+    #[must_use]
+    pub fn was_oldest(self) -> bool {
+        self.word & OLDEST != 0
     }
 
     /// Whether only a change under the lock may fill or empty the slot.
@@ -179,8 +187,8 @@ impl RingSlot {
         kept | FULL | ((u64::from(unit) + 1) & CHUNK)
     }
 
-    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it,
-    /// or another in the ring, is longer than those for which there is always room.
+    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`:
+    /// it, or another in the ring, is longer than those for which there is always room.
     ///
     /// # Errors
     /// When the word is outside the pool.
@@ -202,7 +210,7 @@ impl RingSlot {
         let what = u64::from(message.size) << RING_INLINE_TYPE_BITS | u64::from(message.kind);
         let mark = if is_large { FULL | LARGE } else { FULL };
         let word = (self.word & !(CHUNK | LARGE)) | mark | INLINE | what;
-        let full = Cell { word, tag: message.text };
+        let full = Cell { word, tag: message.payload };
         // Barrier FILL, as above.
         Ok(map.replace_pair(self.at, self.cell(map)?, full)?)
     }

@@ -33,7 +33,7 @@ fn fill(map: &Map, unit: u32) -> Tail {
 /// What the tests take out: the unit, or the payload that stands for it.
 fn number(map: &Map, ring_slot: RingSlot) -> Option<u32> {
     if ring_slot.is_inline() {
-        let text = ring_slot.inline_text(map).expect("a payload");
+        let text = ring_slot.inline_payload(map).expect("a payload");
         assert_eq!(ring_slot.inline(), Some((77, 4)));
         return Some(u64::from_le_bytes(text) as u32);
     }
@@ -106,6 +106,10 @@ fn ends_of_two_slots(map: &Map, ring: &MessageRing) -> [u32; 2] {
             let expected = ring.messages().next().unwrap_or(ring.tail_slot());
             assert_eq!((head.at, head.word), (expected.at, expected.word), "{guess}: {ring:x?}");
             found[1] += 1;
+            let alone = head.tail_if_alone(map, 0).expect("a ring");
+            // Behind a message there may be gaps, too.
+            let is_alone = ring.tail == ring.head + 1 && ring.tail() != Tail::Closed;
+            assert_eq!(alone.map(Tail::Free), is_alone.then(|| ring.tail()), "{ring:x?}");
         }
     }
     assert!(found[0] <= 1 && found[1] <= 1, "{found:?}");
@@ -198,7 +202,7 @@ fn only_short_texts_of_small_types_fit_into_a_slot() {
         let ring_slot = MessageRing::look(&map, 0).expect("a ring").messages().next();
         let ring_slot = ring_slot.expect("a message");
         assert_eq!((ring_slot.inline(), ring_slot.chunk()), (Some((4711, text.len())), None));
-        assert_eq!(&ring_slot.inline_text(&map).expect("a payload")[..text.len()], text);
+        assert_eq!(&ring_slot.inline_payload(&map).expect("a payload")[..text.len()], text);
         assert!(ring_slot.take(&map).expect("a word") && !ring_slot.taken().is_inline());
     }
     assert!(MessageRing::look(&map, 0).expect("a ring").vacant().all(|s| s.chunk().is_none()));

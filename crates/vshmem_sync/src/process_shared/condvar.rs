@@ -10,8 +10,10 @@ use crate::crash::crash_point;
 
 /// In the sequence: a thread waits, or is about to.
 const WAITERS: u64 = 1;
+/// In the sequence: a thread sleeps, or is about to. Others that wait look at the sequence.
+const SLEEPERS: u64 = 2;
 /// What a signal adds.
-const STEP: u64 = 2;
+const STEP: u64 = 4;
 /// Stands where glibc has a counter of waiters, which never comes so far.
 const MARK: u64 = 0xd6ad_766d_636f_6e64;
 const MONOTONIC: u32 = 1;
@@ -64,7 +66,7 @@ impl SharedCondvar {
     pub fn init(&self, clock: Clock) {
         // Somewhere else each time: a thread that is late at a condition variable that was
         // destroyed does not find its own number at the next one.
-        let start = ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) & !WAITERS;
+        let start = ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) & !(STEP - 1);
         self.sequence.store(start, Ordering::Relaxed);
         let clock = if clock == Clock::Monotonic { MONOTONIC } else { 0 };
         self.clock.store(clock, Ordering::Relaxed);
@@ -104,14 +106,15 @@ impl SharedCondvar {
         deadline: Option<Deadline>,
     ) -> Result<(), Errno> {
         // Before the mutex is unlocked: the thread that locks it next, and signals, sees it.
-        let seen = self.sequence.fetch_or(WAITERS, Ordering::SeqCst) | WAITERS;
+        let seen = self.sequence.fetch_or(WAITERS, Ordering::SeqCst);
         crash_point("condvar", "announced");
         mutex.unlock(me, futex)?;
         crash_point("condvar", "unlocked");
-        let mut waits = || self.sequence.load(Ordering::SeqCst) == seen;
-        let ended = if futex.spin(&mut waits) {
+        let mut waits = || is_same(self.sequence.load(Ordering::SeqCst), seen);
+        let ended = if futex.spin(&mut waits) || !self.announce_sleep(seen) {
             Ok(WaitEnd::Changed)
         } else {
+            crash_point("condvar", "sleeps");
             futex.wait(&self.sequence, &mut waits, deadline)
         };
         crash_point("condvar", "woken");
@@ -120,6 +123,20 @@ impl SharedCondvar {
             WaitEnd::TimedOut => Err(Errno::TIMEDOUT),
             WaitEnd::Woken { .. } | WaitEnd::Changed | WaitEnd::Interrupted => Ok(()),
         }
+    }
+
+    /// Says that a thread sleeps that has seen the sequence so; false when that is another by now.
+    /// Then nothing is written: the memory may have been given back.
+    fn announce_sleep(&self, seen: u64) -> bool {
+        let mut now = self.sequence.load(Ordering::Relaxed);
+        while is_same(now, seen) && now & SLEEPERS == 0 {
+            let order = (Ordering::SeqCst, Ordering::Relaxed);
+            match self.sequence.compare_exchange_weak(now, now | SLEEPERS, order.0, order.1) {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        is_same(now, seen)
     }
 
     /// pthread_cond_signal(3).
@@ -141,14 +158,20 @@ impl SharedCondvar {
     #[cold]
     #[inline(never)]
     fn signal_slow(&self, futex: &dyn Futex) {
-        let seen = self.sequence.fetch_add(STEP, Ordering::SeqCst).wrapping_add(STEP);
+        // Who only looks sees the step, and waits no more.
+        let after = |before: u64| match before & SLEEPERS {
+            0 => before.wrapping_add(STEP) & !WAITERS,
+            _ => before.wrapping_add(STEP),
+        };
+        let before = self.replace(after);
         crash_point("condvar", "signalled");
-        if futex.wake(&self.sequence, 1).more {
+        if before & SLEEPERS == 0 || futex.wake(&self.sequence, 1).more {
             return;
         }
         // The last one is awake. A thread that has begun to sleep since is woken as well: a signal
         // that comes now finds no waiter.
-        let none = seen.wrapping_add(STEP) & !WAITERS;
+        let seen = after(before);
+        let none = seen.wrapping_add(STEP) & !(WAITERS | SLEEPERS);
         let order = (Ordering::SeqCst, Ordering::Relaxed);
         if self.sequence.compare_exchange(seen, none, order.0, order.1).is_ok() {
             crash_point("condvar", "cleared");
@@ -156,19 +179,30 @@ impl SharedCondvar {
         }
     }
 
+    /// Replaces the sequence by what `after` makes of it; what it was.
+    fn replace(&self, after: impl Fn(u64) -> u64) -> u64 {
+        let mut before = self.sequence.load(Ordering::Relaxed);
+        loop {
+            let order = (Ordering::SeqCst, Ordering::Relaxed);
+            match self.sequence.compare_exchange_weak(before, after(before), order.0, order.1) {
+                Ok(_) => return before,
+                Err(now) => before = now,
+            }
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn broadcast_slow(&self, futex: &dyn Futex) {
-        let mut seen = self.sequence.load(Ordering::Relaxed);
-        loop {
-            let none = seen.wrapping_add(STEP) & !WAITERS;
-            let order = (Ordering::SeqCst, Ordering::Relaxed);
-            match self.sequence.compare_exchange_weak(seen, none, order.0, order.1) {
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
-        }
+        let before = self.replace(|before| before.wrapping_add(STEP) & !(WAITERS | SLEEPERS));
         crash_point("condvar", "broadcast");
-        futex.wake(&self.sequence, u32::MAX);
+        if before & SLEEPERS != 0 {
+            futex.wake(&self.sequence, u32::MAX);
+        }
     }
+}
+
+/// Whether no signal has come between.
+fn is_same(now: u64, seen: u64) -> bool {
+    (now ^ seen) < STEP
 }

@@ -38,6 +38,8 @@ pub trait Futex {
 
     /// Sleeps at the address of `word` while `waits`, which is asked once more when this thread can
     /// be found by [`Futex::wake`]. Ends at times without a reason; always when a client has ended.
+    /// A thread that was found and does not sleep passes its wake-up on to one that does: the word
+    /// had changed before, and the wake-up may be of a later change.
     ///
     /// # Errors
     /// When the address is in no pool (any more), or the pool is damaged.

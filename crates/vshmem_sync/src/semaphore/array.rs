@@ -52,7 +52,7 @@ use crate::fault::Fault;
 /// Attempts before it is left to the lock.
 const ATTEMPTS: u32 = 3;
 /// Looks at an array that another thread has opened, before it is cancelled.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 64 };
+const SPINS_BEFORE_CANCEL: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks at a semaphore that others keep changing.
 const MOST_LOOKS: u32 = 1 << 10;
 
@@ -268,7 +268,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
     ) -> Result<Attempt, Fault> {
         let known = ArrayWord::unpack(seen.word);
         if known.state == ArrayState::Open {
-            for _ in 0..LOOKS {
+            for _ in 0..SPINS_BEFORE_CANCEL {
                 spin_hint();
                 if load_cell(self.map, self.at)? != seen {
                     return Ok(Attempt::Again);

@@ -26,7 +26,7 @@ pub struct SlotOwner {
 }
 
 #[derive(Debug)]
-struct Place {
+struct CachedSlot {
     /// 0 free; 1 in use; 2 left by longjmp, and being recovered.
     busy: AtomicU32,
     /// Thread slot plus one; 0 when none is claimed yet.
@@ -40,7 +40,7 @@ struct Place {
 /// The thread slots that this process has claimed.
 #[derive(Debug)]
 pub struct SlotCache {
-    places: Box<[Place]>,
+    places: Box<[CachedSlot]>,
     /// The cell that says whether this process may make changes: its offset, and its tag as long
     /// as it may. Private to the process: nothing for a model checker to order.
     validity: (AtomicU64, AtomicU64),
@@ -61,7 +61,7 @@ impl SlotCache {
     /// No slot guards yet. Allocates: to be called at set-up, not inside a call.
     #[must_use]
     pub fn new() -> Self {
-        let place = || Place {
+        let place = || CachedSlot {
             busy: AtomicU32::new(0),
             slot: AtomicU32::new(0),
             thread: AtomicUsize::new(0),
@@ -162,7 +162,7 @@ impl SlotCache {
     }
 
     /// The place beyond those that are kept which has `slot` (plus one), made busy.
-    fn idle_surplus(&self, slot: u32) -> Option<&Place> {
+    fn idle_surplus(&self, slot: u32) -> Option<&CachedSlot> {
         let place = self.places.iter().skip(KEPT).find(|place| {
             place.busy.load(Ordering::Relaxed) == 0 && place.slot.load(Ordering::Relaxed) == slot
         })?;
@@ -230,7 +230,7 @@ impl SlotCache {
     ) {
         let (me, frame) =
             (this_thread(), self.places[slot_guard.place].frame.load(Ordering::Relaxed));
-        let mine = |place: &&Place| {
+        let mine = |place: &&CachedSlot| {
             place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) == me
         };
         if self.places.iter().filter(mine).count() <= NESTED {

@@ -54,7 +54,7 @@ const REST: u32 = 4;
 const LONG_REST: u32 = 64;
 /// Ticks between two polls: about as long as a cache line takes to come and go. A poll that comes
 /// sooner takes the line away from the thread that is about to write its answer there.
-const PAUSE: u64 = 1 << 7;
+const PAUSE: u64 = 3 << 6;
 /// Where the thread that a waiter waits for can run meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakerCpu {

@@ -127,7 +127,15 @@ impl Futex for Addresses {
     ) -> Result<WaitEnd, Errno> {
         let number = self.enter(address_of(word));
         fence(Ordering::SeqCst);
-        Ok(if waits() { self.sleep(number) } else { self.leave(number) })
+        if waits() {
+            return Ok(self.sleep(number));
+        }
+        let left = self.leave(number);
+        if matches!(left, WaitEnd::Woken { .. }) {
+            // It did not sleep: the next one in its place.
+            self.wake(word, 1);
+        }
+        Ok(left)
     }
 
     fn wake(&self, word: &AtomicU64, most: u32) -> Woke {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{Acquire, Release};
 use loom::thread;
 use vshmem_sync::MessageRing;
 
@@ -24,6 +26,29 @@ fn each_message_is_taken_once() {
         let mut rest = [receive(&map), receive(&map)];
         rest.sort_unstable();
         assert_eq!((rest, receive(&map)), ([Some(2), Some(3)], None));
+    });
+}
+
+/// Two senders of different priorities, and a receiver who sends as well.
+#[test]
+fn no_message_comes_behind_one_of_a_lower_priority() {
+    explore(2, || {
+        let map = cells(BYTES);
+        assert!(send(&map, 4));
+        let senders: Vec<_> = [3, 5]
+            .into_iter()
+            .map(|message| {
+                let map = Arc::clone(&map);
+                thread::spawn(move || send_in_order(&map, message))
+            })
+            .collect();
+        assert!(receive(&map).is_some_and(|first| first == 4));
+        let third = send_in_order(&map, 2);
+        let sent = senders.into_iter().map(|it| it.join().expect("a thread"));
+        let sent = sent.filter(|it| *it).count() + usize::from(third);
+        let left: Vec<u32> = std::iter::from_fn(|| receive(&map)).collect();
+        assert_eq!(left.len(), sent);
+        assert!(left.is_sorted_by(|one, next| one >= next), "{left:?}");
     });
 }
 
@@ -386,6 +411,38 @@ fn what_two_slots_show_as_the_oldest_is_the_oldest() {
         expected.extend(sent.then_some(14));
         let rest = std::iter::from_fn(|| receive(&map));
         assert_eq!(taken.into_iter().chain(rest).collect::<Vec<_>>(), expected);
+    });
+}
+
+/// A sender, a receiver of the oldest that sends again, and one that waits for another type: that
+/// one does not overlook what was sent to it before it looked.
+#[test]
+fn who_finds_one_message_of_another_type_in_two_slots_has_overlooked_none() {
+    explore(2, || {
+        let map = cells(BYTES);
+        assert!(send(&map, 11) && receive(&map) == Some(11));
+        assert!(send(&map, 12));
+        let has_sent = Arc::new(AtomicBool::new(false));
+        let sender = {
+            let (map, has_sent) = (Arc::clone(&map), Arc::clone(&has_sent));
+            thread::spawn(move || {
+                assert!(send(&map, 21));
+                has_sent.store(true, Release);
+            })
+        };
+        let other = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || receive_of(&map, 1).is_some() && send(&map, 13))
+        };
+        for slot in [1, 2] {
+            let was_sent = has_sent.load(Acquire);
+            let found_none = has_one_of_another_type(&map, slot, 2);
+            assert!(!(was_sent && found_none));
+        }
+        sender.join().expect("a thread");
+        assert!(other.join().expect("a thread"));
+        assert!(!has_one_of_another_type(&map, 1, 2) && !has_one_of_another_type(&map, 2, 2));
+        assert_eq!((receive_of(&map, 2), receive_of(&map, 1)), (Some(21), Some(13)));
     });
 }
 

@@ -227,6 +227,60 @@ fn each_signal_ends_a_wait_for_a_condition() {
     });
 }
 
+/// Two that wait for conditions of their own, the second after the first was signalled.
+struct Stages {
+    locked: Locked,
+    condvar: SharedCondvar,
+    stage: AtomicU32,
+    second_waits: AtomicU32,
+}
+
+impl Stages {
+    fn await_stage(&self, client: u32, stage: u32) {
+        let (me, futex, mutex) = (owner(client), &self.locked.futex, &self.locked.mutex);
+        mutex.lock(me, futex, None).expect("a lock");
+        while self.stage.load(Ordering::Relaxed) < stage {
+            self.second_waits.store(stage - 1, Ordering::Relaxed);
+            self.condvar.wait(mutex, me, futex, None).expect("a wait");
+        }
+        mutex.unlock(me, futex).expect("it is locked");
+    }
+
+    /// Says whether the second one waits by now.
+    fn reach(&self, client: u32, stage: u32) -> bool {
+        let (me, futex, mutex) = (owner(client), &self.locked.futex, &self.locked.mutex);
+        mutex.lock(me, futex, None).expect("a lock");
+        self.stage.fetch_max(stage, Ordering::Relaxed);
+        let waits = self.second_waits.load(Ordering::Relaxed) == 1;
+        mutex.unlock(me, futex).expect("it is locked");
+        waits
+    }
+}
+
+#[test]
+fn a_signal_is_not_lost_with_a_waiter_that_an_earlier_one_has_reached() {
+    let signals_and_waits = |s: &Stages| {
+        s.reach(0, 1);
+        s.condvar.signal(&s.locked.futex);
+        s.await_stage(0, 2);
+    };
+    let signals_the_second = |s: &Stages| {
+        // The first was signalled before the second began to wait, and is owed nothing more.
+        if s.reach(2, 2) {
+            s.condvar.signal(&s.locked.futex);
+        }
+    };
+    explore(3, move || {
+        let stages = Stages {
+            locked: Locked::new(false),
+            condvar: SharedCondvar::new(Clock::Monotonic),
+            stage: AtomicU32::new(0),
+            second_waits: AtomicU32::new(0),
+        };
+        together(stages, &[|s| s.await_stage(1, 1), signals_and_waits, signals_the_second]);
+    });
+}
+
 #[test]
 fn a_broadcast_ends_all_waits_and_the_condition_variable_may_be_made_anew() {
     let gives = |s: &Awaited| {

@@ -32,10 +32,38 @@ pub fn send_near(map: &Map, slot: usize, message: u32) -> bool {
     }
 }
 
+/// Sends a message whose priority is its number, unless there may be one with a lower number.
+pub fn send_in_order(map: &Map, message: u32) -> bool {
+    loop {
+        let tail = MessageRing::look(map, RING).expect("a ring").tail();
+        let Tail::Free(ring_slot) = tail else { return false };
+        let may_follow = match ring_slot.last_before(map, RING).expect("a ring") {
+            None => true,
+            Some(last) if !last.is_full() => last.was_oldest(),
+            Some(last) => last.chunk().is_some_and(|it| it >= message) && !last.has_moved(map),
+        };
+        if !may_follow {
+            return false;
+        }
+        if ring_slot.fill(map, message, false).expect("a word") {
+            return true;
+        }
+    }
+}
+
 /// Receives from the slot of this number, if two slots show that it has the oldest message.
 pub fn receive_near(map: &Map, slot: usize) -> Option<u32> {
     let head = RingSlot::head_at(map, RING, slot).expect("a ring")?;
     (head.is_full() && head.take(map).expect("a word")).then(|| head.chunk().expect("a chunk"))
+}
+
+/// Whether two slots show that there is one message, in the slot of this number, and that it is of
+/// another type than this.
+pub fn has_one_of_another_type(map: &Map, slot: usize, kind: u32) -> bool {
+    let Some(head) = RingSlot::head_at(map, RING, slot).expect("a ring") else { return false };
+    let is_another = head.is_full() && head.chunk().is_some_and(|number| number / 10 != kind);
+    let tail = head.tail_if_alone(map, RING).expect("a ring");
+    is_another && tail.is_some_and(|tail| !tail.has_moved(map))
 }
 
 /// Sends a text in a chunk that a slot notes, or in this one.
@@ -73,7 +101,7 @@ pub fn text_in(map: &Map, ring_slot: RingSlot) -> u64 {
     match ring_slot.inline() {
         Some(what) => {
             assert_eq!(what, (7, 8));
-            u64::from_le_bytes(ring_slot.inline_text(map).expect("a text"))
+            u64::from_le_bytes(ring_slot.inline_payload(map).expect("a text"))
         }
         None => u64::from(ring_slot.chunk().expect("a chunk")),
     }

@@ -5,12 +5,12 @@ mod sequence;
 
 #[test]
 fn members_that_write_anything_harm_their_team_only() {
-    let mut dice: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut throw = || {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        (dice >> 24) as u8
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 24) as u8
     };
     for nth in 0..3000 {
         // Every other one with honest members for a while.

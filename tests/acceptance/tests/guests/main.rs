@@ -7,6 +7,7 @@ mod death;
 mod exchange;
 mod idle;
 mod locks;
+mod nodes;
 mod objects;
 mod oracle;
 mod soak;
@@ -20,7 +21,7 @@ use vshmem_acceptance::guests::Machine;
 use vshmem_acceptance::suite::{self, Test};
 use vshmem_acceptance::{Guests, Pool, guests};
 
-const TESTS: &[&[Test]] = &[across::TESTS, datagrams::TESTS];
+const TESTS: &[&[Test]] = &[across::TESTS, datagrams::TESTS, nodes::TESTS];
 
 static SHARED: Mutex<Option<Arc<Guests>>> = Mutex::new(None);
 

@@ -15,7 +15,7 @@ pub(crate) use place::play;
 pub use place::{Between, Job, Materials, Memory, Side, Site};
 pub(crate) use ports::Ports;
 pub use processes::Processes;
-pub(crate) use spawn::{run as run_on_pool, run_bare, two_cpus};
+pub(crate) use spawn::{SHARE, run as run_on_pool, run_bare, two_cpus};
 
 /// Opens a place of that kind; without a kind, the first that can be had of guests, containers and
 /// processes. Calls `tell` with one line about each that cannot.

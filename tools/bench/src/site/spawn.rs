@@ -7,6 +7,10 @@ use std::process::{Command, Stdio};
 use super::place::Job;
 use crate::error::{Error, Result};
 
+/// What a job's environment names what it shares with the pool by, as `vshmem run` does to the
+/// program.
+pub(crate) const SHARE: &str = "VSHMEM_SHARE";
+
 /// The words of a job: under `vshmem run` on that pool, or as it is.
 pub(super) fn words(job: &Job, command: &OsStr, pool: Option<&str>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
@@ -19,6 +23,9 @@ pub(super) fn words(job: &Job, command: &OsStr, pool: Option<&str>) -> Vec<OsStr
         words.extend([command, OsStr::new("run")].map(OsStr::to_owned));
         if let Some(pool) = pool {
             words.extend(["--pool", pool].map(OsString::from));
+        }
+        if let Some((_, share)) = job.environment.iter().find(|(name, _)| name == SHARE) {
+            words.extend(["--share", share].map(OsString::from));
         }
         words.push("--".into());
     }
@@ -99,5 +106,8 @@ mod tests {
         assert_eq!(words_of(&job), ["/x/prog", "--size", "8"]);
         job.environment.push(("VSHMEM_SPIN".into(), "0".into()));
         assert_eq!(words_of(&job)[..3], ["env", "VSHMEM_SPIN=0", "/x/prog"]);
+        job.environment = vec![(SHARE.into(), "all,posix".into())];
+        job.on_pool = true;
+        assert_eq!(words_of(&job)[2..8], ["vshmem", "run", "--pool", "p", "--share", "all,posix"]);
     }
 }

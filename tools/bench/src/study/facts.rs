@@ -22,6 +22,9 @@ pub struct Facts {
     pub hypervisor: Option<String>,
     /// What guests are accelerated by here, as far as it is known: `KVM`, or nothing.
     pub accelerator: Option<String>,
+    /// What the guests are that take part.
+    #[serde(default)]
+    pub guests: Option<String>,
     /// The CPUs' frequency governor, where there is one.
     pub governor: Option<String>,
     /// Whether large pages are made unasked.
@@ -53,6 +56,7 @@ impl Facts {
             kernel: machine.kernel,
             hypervisor: machine.hypervisor,
             accelerator: accelerator(),
+            guests: None,
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
             emulated: machine.emulated,

@@ -212,7 +212,9 @@ impl Journal {
 }
 
 impl Contents {
-    fn of(study: Study) -> Self {
+    /// Of a study of which nothing was measured yet.
+    #[must_use]
+    pub fn of(study: Study) -> Self {
         Self {
             study,
             sessions: Vec::new(),
@@ -239,6 +241,23 @@ impl Contents {
             path,
             why: "it has no line; `vshmem bench run` begins it".into(),
         })
+    }
+
+    /// In what that machine differs from the one that the study was begun on; none if in nothing
+    /// that figures depend on.
+    #[must_use]
+    pub fn other_machine(&self, here: &Facts) -> Option<String> {
+        let there = &self.sessions.first()?.facts;
+        let differs = |name: &str, there: &str, here: &str| {
+            (there != here).then(|| format!("{name}: {there} there, {here} here"))
+        };
+        let found = [
+            differs("CPU", &there.cpu, &here.cpu),
+            differs("CPUs", &there.cpus.to_string(), &here.cpus.to_string()),
+            differs("kernel", &there.kernel, &here.kernel),
+        ];
+        let found: Vec<String> = found.into_iter().flatten().collect();
+        (!found.is_empty()).then(|| found.join("; "))
     }
 
     /// Files an entry.
@@ -291,6 +310,17 @@ mod tests {
 
     fn study() -> Study {
         Study::new("quick", 7, 3, None, vec![Case::named("one"), Case::named("other")])
+    }
+
+    #[test]
+    fn a_study_stays_on_the_machine_where_it_was_begun() {
+        let mut contents = Contents::of(study());
+        let here = Facts::here();
+        assert_eq!(contents.other_machine(&here), None, "nothing was begun yet");
+        contents.add(Entry::Session(Session { facts: here.clone(), process: (1, 1) }));
+        assert_eq!(contents.other_machine(&Facts { load: "9".into(), ..here.clone() }), None);
+        let other = Facts { cpus: here.cpus + 1, ..here };
+        assert!(contents.other_machine(&other).unwrap().contains("CPUs"));
     }
 
     fn sample(case: &str, repetition: u32) -> Entry {

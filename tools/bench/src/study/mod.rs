@@ -10,6 +10,7 @@
 //! | `schedule` | what is run when |
 //! | `journal` | every run, on the disk before the next |
 //! | `facts` | the machine, and what else it did during a run |
+//! | `expectation` | how long it takes |
 //! | `runner` | turn by turn through the schedule |
 //! | `environments` | real places: this kernel, guests of a lab |
 //! | `known` | programs of other people |
@@ -22,6 +23,7 @@ mod case;
 mod catalogue;
 mod environment;
 mod environments;
+mod expectation;
 mod facts;
 mod figure;
 mod journal;
@@ -41,11 +43,12 @@ pub use case::{Case, Group, Model, Recipe};
 pub use catalogue::{Extent, catalogue};
 pub use environment::Environment;
 pub use environments::{GUESTS, Places, Setup, clear_leftovers, this_process};
+pub use expectation::time_left;
 pub use facts::Facts;
 pub use figure::{Better, Figure, Per};
 pub use journal::{Contents, JOURNAL, Journal, Sample, Session, Study};
 pub(crate) use multiplicity::holm;
 pub use placement::{Pages, Placement, Share};
 pub use plan_comparison::PlanComparison;
-pub use runner::{Outcome, RunCase, resume};
+pub use runner::{Ended, Outcome, RunCase, resume, resume_for};
 pub use verdict::{Ratio, Verdict};

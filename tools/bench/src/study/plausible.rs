@@ -22,6 +22,10 @@ pub fn objection(case: &Case, figure: &Figure, output: &Value, value: f64) -> Op
     if is_time_of_faults && output["faults"].as_f64() == Some(0.0) {
         return Some("no page faults happened: the pages were there already");
     }
+    let every_page = output["faults"].as_f64().zip(output["work"].as_f64());
+    if case.bench == "faults-huge" && every_page.is_some_and(|(faults, pages)| faults >= pages) {
+        return Some("no huge pages were given: each small page had a fault of its own");
+    }
     if !value.is_finite() || value < 0.0 || (value == 0.0 && !may_be_none) {
         return Some("the figure is zero or no number: what was to be measured did not happen");
     }
@@ -66,6 +70,9 @@ mod tests {
         assert!(objects(&faults, &ns, json!({"faults": 0}), 18.0), "no fault");
         assert!(!objects(&faults, &ns, json!({"faults": 4096}), 250.0));
         assert!(objects(&faults, &ns, json!({"faults": 4096}), 0.1), "half a cycle");
+        let huge = Case { bench: "faults-huge".into(), ..Case::named("x") };
+        assert!(objects(&huge, &ns, json!({"faults": 512, "work": 512}), 250.0), "small pages");
+        assert!(!objects(&huge, &ns, json!({"faults": 1, "work": 512}), 250.0));
         assert!(objects(&Case::named("x"), &ns, json!({}), 0.0));
         assert!(!objects(&Case::named("x"), &Figure::cost("major_faults", ""), json!({}), 0.0));
         assert!(objects(&Case::named("x"), &rate, json!({}), 1e15));

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::case::Case;
+use super::expectation::Expectation;
 use super::facts::LoadMonitor;
-use super::journal::{Contents, Entry, FailedRun, Journal, Sample, Session};
+use super::journal::{Contents, Entry, FailedRun, Journal, Sample, Session, Study};
 use super::placement::Pages;
-use super::schedule::turns;
+use super::schedule::{Turn, turns};
 use crate::Watch;
 use crate::error::{Error, Result};
 
@@ -36,9 +37,18 @@ pub trait RunCase {
 /// Repetitions below which time does not end a study.
 const FEWEST: u32 = 3;
 
-/// Goes on with a study where its journal ends, until everything is measured, the time is used up,
-/// or the user breaks it off. Cases that fail in their warm-up, or twice on end, are left out of
-/// this session.
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With everything measured that can be.
+    Done,
+    /// With the session's time: what is left is measured by the next one.
+    OutOfTime,
+}
+
+/// Goes on with a study where its journal ends, until everything is measured, the study's time or
+/// this session's is used up, or the user breaks it off. Cases that fail in their warm-up, or twice
+/// on end, are left out of this session.
 ///
 /// # Errors
 /// [`Error::Stopped`] when the user broke it off: the journal then has everything that was
@@ -49,8 +59,25 @@ pub fn resume(
     session: Session,
     environments: &mut dyn RunCase,
     watch: &dyn Watch,
-) -> Result<()> {
-    let mut runner = StudyRunner { journal, contents, environments, watch };
+) -> Result<Ended> {
+    resume_for(journal, contents, session, environments, watch, None)
+}
+
+/// As [`resume`], for so long at most.
+///
+/// # Errors
+/// See [`resume`].
+pub fn resume_for(
+    journal: &mut Journal,
+    contents: &mut Contents,
+    session: Session,
+    environments: &mut dyn RunCase,
+    watch: &dyn Watch,
+    time: Option<Duration>,
+) -> Result<Ended> {
+    let deadline = time.and_then(|time| Instant::now().checked_add(time));
+    let expectation = Expectation::of(contents, None);
+    let mut runner = StudyRunner { journal, contents, environments, watch, deadline, expectation };
     runner.put_down(Entry::Session(session))?;
     runner.go()
 }
@@ -60,10 +87,13 @@ struct StudyRunner<'a> {
     contents: &'a mut Contents,
     environments: &'a mut dyn RunCase,
     watch: &'a dyn Watch,
+    /// When this session ends.
+    deadline: Option<Instant>,
+    expectation: Expectation,
 }
 
 impl StudyRunner<'_> {
-    fn go(&mut self) -> Result<()> {
+    fn go(&mut self) -> Result<Ended> {
         let study = self.contents.study.clone();
         let done: HashSet<(&str, u32)> = self
             .contents
@@ -75,8 +105,6 @@ impl StudyRunner<'_> {
             .into_iter()
             .filter(|turn| !done.contains(&(study.cases[turn.case].name.as_str(), turn.repetition)))
             .collect();
-        let mut spent: f64 = self.contents.samples.iter().map(|sample| sample.around.seconds).sum();
-        let mut progress = Progress::of(left.len(), study.seconds, spent);
         let mut to_warm: BTreeSet<usize> = left.iter().map(|turn| turn.case).collect();
         if study.seconds.is_some() {
             // Little time: one for each program and place. What is in the caches then is theirs.
@@ -86,22 +114,40 @@ impl StudyRunner<'_> {
                 seen.insert((case.environment, case.model, case.group))
             });
         }
-        progress.total += to_warm.len();
+        let spent = self.contents.samples.iter().map(|sample| sample.around.seconds).sum();
+        let mut progress = Progress::of(&study, spent);
+        to_warm.iter().for_each(|&index| progress.runs[index] += 1);
+        left.iter().for_each(|turn| progress.runs[turn.case] += 1);
+        progress.total = progress.to_go();
         let mut out_of_order: HashSet<usize> = HashSet::new();
-        let mut failed_before: HashSet<usize> = HashSet::new();
         for index in to_warm {
-            let began = Instant::now();
-            if !self.turn(&study.cases[index], 0, &progress)? {
-                out_of_order.insert(index);
-                progress.total -= left.iter().filter(|turn| turn.case == index).count();
+            if self.has_no_time_for(&study.cases[index]) {
+                return Ok(Ended::OutOfTime);
             }
-            progress.step(began.elapsed());
+            if !self.turn(&study.cases[index], 0, &mut progress)? {
+                out_of_order.insert(index);
+                progress.leave_out(index);
+            }
         }
+        self.repeat(&study, &left, out_of_order, progress, spent)
+    }
+
+    /// The runs that count, in their order.
+    fn repeat(
+        &mut self,
+        study: &Study,
+        left: &[Turn],
+        mut out_of_order: HashSet<usize>,
+        mut progress: Progress<'_>,
+        mut spent: f64,
+    ) -> Result<Ended> {
+        let mut failed_before: HashSet<usize> = HashSet::new();
         let mut repetition = 0;
-        for (nth, turn) in left.iter().enumerate() {
+        for turn in left.iter().copied() {
             if out_of_order.contains(&turn.case) {
                 continue;
             }
+            let case = &study.cases[turn.case];
             let begins = turn.repetition > repetition;
             repetition = turn.repetition;
             // As long as those before it.
@@ -109,27 +155,35 @@ impl StudyRunner<'_> {
             if begins && repetition > FEWEST && study.seconds.is_some_and(|most| then > most) {
                 break;
             }
+            if self.has_no_time_for(case) {
+                return Ok(Ended::OutOfTime);
+            }
             let began = Instant::now();
-            if self.turn(&study.cases[turn.case], turn.repetition, &progress)? {
+            if self.turn(case, turn.repetition, &mut progress)? {
                 failed_before.remove(&turn.case);
             } else if !failed_before.insert(turn.case) {
                 out_of_order.insert(turn.case);
-                let later = left[nth + 1..].iter();
-                progress.total -= later.filter(|later| later.case == turn.case).count();
+                progress.leave_out(turn.case);
             }
             spent += began.elapsed().as_secs_f64();
-            progress.step(began.elapsed());
         }
         self.watch.advance(progress.done, progress.done, None, "done");
-        Ok(())
+        Ok(Ended::Done)
+    }
+
+    /// Whether this session ends before a run of that case would.
+    fn has_no_time_for(&self, case: &Case) -> bool {
+        let seconds = Duration::from_secs_f64(self.expectation.seconds(&case.name));
+        self.deadline.is_some_and(|deadline| Instant::now() + seconds > deadline)
     }
 
     /// Runs a case once; whether it could be run.
-    fn turn(&mut self, case: &Case, repetition: u32, progress: &Progress) -> Result<bool> {
+    fn turn(&mut self, case: &Case, repetition: u32, progress: &mut Progress<'_>) -> Result<bool> {
         if self.watch.stopped() {
             return Err(Error::Stopped);
         }
-        self.watch.advance(progress.done, progress.total, progress.left(), &case.name);
+        let left = progress.left(&self.expectation, self.deadline);
+        self.watch.advance(progress.done, progress.total, left, &case.name);
         let load_monitor = LoadMonitor::begin();
         let outcome = self.environments.run(case);
         let around = load_monitor.end();
@@ -163,6 +217,10 @@ impl StudyRunner<'_> {
             }),
         };
         let ran = !matches!(entry, Entry::Failure(_));
+        if ran {
+            self.expectation.took(&case.name, around.seconds);
+        }
+        progress.step(case, around.seconds);
         self.put_down(entry)?;
         Ok(ran)
     }
@@ -187,39 +245,47 @@ fn reason(error: &Error) -> String {
 }
 
 /// How far it is.
-struct Progress {
+struct Progress<'a> {
+    study: &'a Study,
     done: usize,
     total: usize,
-    took: Duration,
+    /// To come, in the order of the cases.
+    runs: Vec<u32>,
     /// Seconds that may be used, less what was used.
     most: Option<f64>,
 }
 
-impl Progress {
-    fn of(total: usize, seconds: Option<f64>, spent: f64) -> Self {
-        Self {
-            done: 0,
-            total,
-            took: Duration::ZERO,
-            most: seconds.map(|most| (most - spent).max(0.0)),
-        }
+impl<'a> Progress<'a> {
+    fn of(study: &'a Study, spent: f64) -> Self {
+        let most = study.seconds.map(|most| (most - spent).max(0.0));
+        Self { study, done: 0, total: 0, runs: vec![0; study.cases.len()], most }
     }
 
-    fn step(&mut self, took: Duration) {
+    fn to_go(&self) -> usize {
+        self.runs.iter().map(|&runs| runs as usize).sum()
+    }
+
+    fn step(&mut self, case: &Case, seconds: f64) {
         self.done += 1;
-        self.took += took;
+        if let Some(index) = self.study.cases.iter().position(|one| one.name == case.name) {
+            self.runs[index] = self.runs[index].saturating_sub(1);
+        }
+        self.most = self.most.map(|most| (most - seconds).max(0.0));
     }
 
-    /// Seconds to go, as far as is known.
-    fn left(&self) -> Option<Duration> {
-        const TELLING: usize = 5;
-        if self.done < TELLING {
-            return None;
-        }
-        let took = self.took.as_secs_f64();
-        let left = took / self.done as f64 * self.total.saturating_sub(self.done) as f64;
-        let least = self.most.map_or(left, |most| left.min((most - took).max(0.0)));
-        Duration::try_from_secs_f64(least).ok()
+    /// A case that cannot be run has no more turns.
+    fn leave_out(&mut self, index: usize) {
+        self.runs[index] = 0;
+        self.total = self.done + self.to_go();
+    }
+
+    /// Time to go, as far as is known.
+    fn left(&self, expectation: &Expectation, deadline: Option<Instant>) -> Option<Duration> {
+        let left = expectation.of_runs(&self.study.cases, &self.runs);
+        let least = self.most.map_or(left, |most| left.min(most));
+        let left = Duration::try_from_secs_f64(least).ok()?;
+        let session = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        Some(session.map_or(left, |session| session.min(left)))
     }
 }
 
@@ -233,7 +299,7 @@ mod tests {
 
     use super::*;
     use crate::study::facts::Facts;
-    use crate::study::journal::{JOURNAL, Study};
+    use crate::study::journal::JOURNAL;
 
     fn study() -> Study {
         Study::new("default", 3, 5, None, ["a", "b", "c", "broken"].map(Case::named).to_vec())
@@ -303,7 +369,7 @@ mod tests {
         }
     }
 
-    fn carry_on_for(directory: &Path, runs: usize, study: &Study) -> (Contents, Result<()>) {
+    fn carry_on_for(directory: &Path, runs: usize, study: &Study) -> (Contents, Result<Ended>) {
         let (mut journal, mut contents) = Journal::open(directory, || study.clone()).unwrap();
         let (mut environments, watch) = (Counting::default(), RunsLeft(AtomicUsize::new(runs)));
         let ended = resume(&mut journal, &mut contents, session(), &mut environments, &watch);
@@ -356,6 +422,20 @@ mod tests {
             ended.unwrap();
             assert_eq!(order(&after), order(&uninterrupted), "cut at {length}");
         }
+    }
+
+    #[test]
+    fn a_session_without_time_runs_nothing_and_the_next_one_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let go = |time| {
+            let (mut journal, mut contents) = Journal::open(directory.path(), study).unwrap();
+            let (mut environments, watch) = (Counting::default(), Looking::default());
+            let places = &mut environments;
+            let ended = resume_for(&mut journal, &mut contents, session(), places, &watch, time);
+            (ended.unwrap(), contents.samples.len())
+        };
+        assert_eq!(go(Some(Duration::ZERO)), (Ended::OutOfTime, 0));
+        assert_eq!(go(None), (Ended::Done, 3 * 5));
     }
 
     #[test]

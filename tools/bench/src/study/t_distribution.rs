@@ -75,8 +75,8 @@ pub fn paired_ratio(over: &[f64], under: &[f64], level: f64) -> Option<Interval>
     Some(Interval { low: interval.low.exp(), high: interval.high.exp() })
 }
 
-/// How likely the ratios of two lists are at least as far from 1, by pair index, if nothing differs:
-/// Student's test of the logarithms of the ratios, both sides.
+/// How likely the ratios of two lists are at least as far from 1, by pair index, if nothing
+/// differs: Student's test of the logarithms of the ratios, both sides.
 #[must_use]
 pub fn paired_p(over: &[f64], under: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();

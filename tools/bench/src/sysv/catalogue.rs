@@ -3,9 +3,9 @@
 use super::comparison::{
     Case, Comparison, Contender, Figure, Length, Pins, Place, Question, speed_up,
 };
-use super::plan::CALLS_KERNEL;
+use super::programs::calls;
 use super::target::{Target, faster};
-use super::trips;
+use super::{posix, trips};
 
 /// Objects that there are at most.
 const MOST_OBJECTS: u64 = 10_000;
@@ -59,17 +59,9 @@ pub fn catalogue(limits: KernelLimits) -> Vec<Comparison> {
     }
     all.extend(contention());
     all.extend(requests());
+    all.extend(posix::without_waiting());
+    all.extend(posix::trips_in_one_kernel());
     all
-}
-
-fn calls(words: &[&str]) -> Case {
-    Case {
-        program: CALLS_KERNEL,
-        words: words.iter().map(|&word| word.to_owned()).collect(),
-        length: Length::Rounds,
-        pins: Pins::First,
-        no_spin: false,
-    }
 }
 
 fn without_waiting() -> Vec<Comparison> {

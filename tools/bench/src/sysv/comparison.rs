@@ -87,6 +87,8 @@ pub struct Case {
     pub pins: Pins,
     /// Waiters go to sleep at once.
     pub no_spin: bool,
+    /// On a pool it shares POSIX objects and locks as well.
+    pub posix: bool,
 }
 
 /// Who takes turns.

@@ -1,9 +1,11 @@
-//! System V IPC calls on the kernel and on a pool, interleaved.
+//! System V IPC calls, and those of POSIX, on the kernel and on a pool, interleaved.
 
 mod catalogue;
 mod comparison;
 mod plan;
+mod posix;
 mod preparing;
+mod programs;
 mod results;
 mod run;
 mod target;

@@ -12,7 +12,7 @@ use crate::kernel::{Kernels, line_of};
 use crate::machine::Machine;
 use crate::pace::{pace, warmup};
 use crate::pingpong::SYSV_KERNEL;
-use crate::site::{Job, Ports, Side, Site, play, run_bare, run_on_pool, two_cpus};
+use crate::site::{Job, Ports, SHARE, Side, Site, play, run_bare, run_on_pool, two_cpus};
 use crate::turns::{Order, take_turns};
 
 /// Seconds after which a program gives up, beyond what it was asked to last.
@@ -154,8 +154,14 @@ impl Bench<'_> {
             options.push("--both".into());
         }
         options.extend(case.words.iter().cloned());
-        let environment =
-            if case.no_spin { vec![("VSHMEM_SPIN".to_owned(), "0".to_owned())] } else { vec![] };
+        let mut environment = Vec::new();
+        let mut set = |name: &str, value: &str| environment.push((name.into(), value.into()));
+        if case.no_spin {
+            set("VSHMEM_SPIN", "0");
+        }
+        if case.posix && contender.place.is_on_pool() {
+            set(SHARE, "all,posix");
+        }
         Ok(Job {
             program: self.kernels.find(case.program)?,
             arguments: options,

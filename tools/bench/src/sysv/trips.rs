@@ -1,11 +1,11 @@
 //! Round trips over a semaphore or a queue: in one kernel, between two guests, and with an answer
 //! that is late.
 
-use super::comparison::{
-    Case, Comparison, Contender, Figure, Length, Pins, Place, Question, speed_up,
-};
+use super::comparison::{Case, Comparison, Figure, Length, Pins, Place, Question, speed_up};
+use super::posix;
+use super::programs::{contender, trip};
 use super::target::{Target, faster};
-use crate::pingpong::{NET_KERNEL, SYSV_KERNEL};
+use crate::pingpong::NET_KERNEL;
 
 /// A way to make a round trip, and how many round trips of a flag in shared memory it may take.
 struct Way {
@@ -27,20 +27,6 @@ const WAYS: [Way; 2] = [
         over_tcp: 40.0,
     },
 ];
-
-fn trip(transport: &str, size: u64, pins: Pins) -> Case {
-    Case {
-        program: SYSV_KERNEL,
-        words: vec!["--transport".into(), transport.into(), "--size".into(), size.to_string()],
-        length: Length::Rounds,
-        pins,
-        no_spin: false,
-    }
-}
-
-fn contender(label: &str, place: Place, case: Case) -> Contender {
-    Contender { label: label.to_owned(), place, case }
-}
 
 /// Between two processes of one kernel.
 pub(super) fn in_one_kernel() -> Vec<Comparison> {
@@ -130,7 +116,7 @@ pub(super) fn late_answers() -> Vec<Comparison> {
 /// TCP between the same guests, and beside one kernel.
 #[must_use]
 pub fn between_guests() -> Vec<Comparison> {
-    WAYS.iter().map(of_guests).collect()
+    WAYS.iter().map(of_guests).chain(posix::trips_of_guests()).collect()
 }
 
 fn of_guests(way: &Way) -> Comparison {

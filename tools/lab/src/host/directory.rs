@@ -73,6 +73,11 @@ impl Directory {
         self.0.join("stage")
     }
 
+    /// A library for the kernel of guests that are processes of the host.
+    pub(crate) fn registers(&self) -> PathBuf {
+        self.0.join("registers.so")
+    }
+
     /// What guests with firmware boot from: a kernel and an initial file system.
     pub(crate) fn kernel(&self) -> PathBuf {
         self.0.join("kernel")

@@ -205,7 +205,7 @@ impl Life for Created {
         None
     }
 
-    fn settled(&mut self) {
+    fn has_booted(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
         if let Err(error) = set_clock(self.guest, &self.orders) {
             eprintln!("vshmem-lab: {}: its clock is not set: {error}", domain(self.guest));

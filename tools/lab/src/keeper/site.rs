@@ -35,7 +35,7 @@ pub(super) trait Life {
     fn port(&self) -> Option<Arc<Mux>>;
 
     /// It has booted.
-    fn settled(&mut self) {}
+    fn has_booted(&mut self) {}
 
     /// Waits for its end; says how it came.
     fn wait(&mut self) -> String;

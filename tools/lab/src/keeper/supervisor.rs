@@ -91,7 +91,7 @@ impl SupervisedGuest {
         });
         let own = Arc::clone(&supervised);
         std::thread::Builder::new()
-            .name(format!("warden{guest}"))
+            .name(format!("supervisor{guest}"))
             .spawn(move || own.guard(&inbox))
             .doing(|| format!("start {}'s supervisor", domain(guest)))?;
         Ok(supervised)
@@ -235,7 +235,7 @@ impl SupervisedGuest {
         };
         match &failure {
             None => {
-                life.settled();
+                life.has_booted();
                 self.set(GuestState::Running, "");
                 let _ = reply.send(Ok(()));
             }

@@ -120,7 +120,7 @@ fn begin(
     }
     stage(directory, binary, options)?;
     machine(record.guest).prepare(record, directory, binary, options)?;
-    // The keeper reads what was settled.
+    // The keeper reads what was chosen.
     record.write(directory)?;
     admission::require_readable(&directory.stage().join(&record.init), record.uid(1))?;
     admission::admit_locked(record, record.guests())?;

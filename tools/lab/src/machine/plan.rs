@@ -51,8 +51,8 @@ pub(crate) trait Machine: Send + Sync {
     /// How long a guest may take to boot.
     fn boot_time(&self) -> Duration;
 
-    /// Makes what all guests of a lab boot from, and settles what is to be settled. `binary` is
-    /// their PID 1.
+    /// Makes what all guests of a lab boot from, and writes what is chosen into the record.
+    /// `binary` is their PID 1.
     fn prepare(
         &self,
         _record: &mut Record,

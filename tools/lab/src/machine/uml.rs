@@ -1,19 +1,20 @@
 //! User Mode Linux: a Linux kernel as a host process, on the host's own files (hostfs, read-only).
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{OpenOptionsExt, fchown};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Doing, Result};
+use crate::host::directory::Directory;
 use crate::host::record::Record;
 use crate::host::tool;
 use crate::machine::plan::{Machine, Plan};
-use crate::model::Missing;
 use crate::model::boot::BOOT_VARIABLE;
 use crate::model::names::INIT_VERB;
+use crate::model::{Missing, UpOptions};
 
 pub(crate) struct Uml;
 
@@ -21,6 +22,10 @@ pub(crate) struct Uml;
 const SWAP_PLACE: &str = "/var/tmp";
 /// The first disk of a guest.
 const SWAP_DEVICE: &str = "/dev/ubda";
+
+/// A library for the guest's kernel, which writes registers that it knows a part of
+/// (`uml/registers.c`); empty where it could not be compiled.
+const REGISTERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registers.so"));
 
 fn kernel() -> Option<std::path::PathBuf> {
     ["linux.uml", "linux"].iter().find_map(|name| tool::find(name))
@@ -49,6 +54,20 @@ impl Machine for Uml {
     fn boot_time(&self) -> Duration {
         // A second or two; on a busy machine more.
         Duration::from_secs(180)
+    }
+
+    fn prepare(
+        &self,
+        _record: &mut Record,
+        directory: &Directory,
+        _binary: &Path,
+        _options: &UpOptions,
+    ) -> Result<()> {
+        let path = directory.registers();
+        let doing = || format!("write {}", path.display());
+        std::fs::write(&path, REGISTERS).doing(doing)?;
+        // Guests are other users, whatever the umask is.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).doing(doing)
     }
 
     fn swap(&self, record: &Record) -> Option<PathBuf> {
@@ -86,8 +105,12 @@ impl Machine for Uml {
             word
         };
         let private = plan.directory.private_of(plan.guest);
-        let mut words: Vec<OsString> =
-            vec![kernel().map_or_else(|| "linux.uml".into(), OsString::from)];
+        let mut words = Vec::new();
+        if !REGISTERS.is_empty() {
+            words.push(tool::find("env").map_or_else(|| "env".into(), OsString::from));
+            words.push(option("LD_PRELOAD", &plan.directory.registers()));
+        }
+        words.push(kernel().map_or_else(|| "linux.uml".into(), OsString::from));
         words.push(format!("mem={}M", plan.record.memory_mib).into());
         words.extend(
             ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"]

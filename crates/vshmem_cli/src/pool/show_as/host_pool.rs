@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use vshmem_link::Link;
-use vshmem_serve::{Places, Record};
+use vshmem_serve::{Record, ServerPaths};
 use vshmem_session::{Role, find, identify};
 
 use crate::failure::{Failure, failed};
@@ -55,12 +55,12 @@ impl HostPool {
             ));
         }
         let name = pool_name(&place, link.as_ref());
-        let record = Record::read(&Places::usual(&name).record);
+        let record = Record::read(&ServerPaths::usual(&name).record);
         Ok(Self {
             served: Role::Server.is_held(&place),
             socket: record
                 .as_ref()
-                .map_or_else(|| Places::usual(&name).socket, |record| record.socket.clone()),
+                .map_or_else(|| ServerPaths::usual(&name).socket, |record| record.socket.clone()),
             vectors: record.map_or(1, |record| record.vectors),
             bytes: meta.len(),
             labelled: meta.len() != link.bytes(),

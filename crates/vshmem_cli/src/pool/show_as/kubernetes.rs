@@ -26,8 +26,8 @@ pub fn template(pool: &HostPool) -> String {
     )
 }
 
-/// A volume's name is a DNS label: small letters, digits and '-', at most 63, and neither begins nor
-/// ends with '-'.
+/// A volume's name is a DNS label: small letters, digits and '-', at most 63, and neither begins
+/// nor ends with '-'.
 fn label(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let text: String = name.chars().map(allowed).collect();

@@ -1,14 +1,14 @@
 //! `vshmem bench run`: the papers' measurements, into a directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use vshmem_bench::report::Rows;
 use vshmem_bench::study::{
-    Case, Environment, Extent, Facts, Journal, Placement, Places, PlanComparison, Session, Setup,
-    Study, catalogue, clear_leftovers, report, resume, this_process,
+    Case, Contents, Ended, Environment, Extent, Facts, Journal, Placement, Places, PlanComparison,
+    Session, Setup, Study, catalogue, clear_leftovers, report, resume_for, this_process, time_left,
 };
 use vshmem_bench::{Error, Kernels};
 
@@ -43,6 +43,10 @@ pub struct Run {
     /// --paper 30].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: Option<u32>,
+    /// Stop before so many minutes are over, with a report of what there is; the same command again
+    /// goes on.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000), value_name = "N")]
+    minutes: Option<u64>,
     /// Seed of the order of runs and of the intervals [default: from the clock].
     #[arg(long)]
     seed: Option<u64>,
@@ -53,7 +57,7 @@ pub struct Run {
     #[arg(long, conflicts_with = "environments", value_name = "FILE", num_args = 0..=1,
           require_equals = true)]
     plan: Option<Option<PathBuf>>,
-    /// Show what there is to measure, and measure nothing.
+    /// Show what there is to measure and about how long that takes, and measure nothing.
     #[arg(long)]
     list: bool,
     /// With --list: as JSON.
@@ -76,6 +80,7 @@ Examples:
   vshmem bench run --quick /tmp/look
   vshmem bench run results --only micro,laplace --environments native,guests
   vshmem bench run results                     # again after Ctrl-C: resumes, and loses nothing
+  vshmem bench run results --minutes 25        # a part of it; again: the next part
   vshmem bench run --list --only dwarfs
   vshmem bench run guests --plan               # one kernel, one guest, guests side by side
   vshmem bench run guests --plan=plan.json     # on the CPUs of this plan
@@ -114,12 +119,6 @@ impl Run {
     pub fn carry_out(self) -> Outcome {
         let cases = self.cases()?;
         let placement = self.placement()?;
-        if self.list {
-            return self.show_list(&cases);
-        }
-        let Some(directory) = &self.directory else {
-            return Err(Failure::Usage("DIR is missing".into()));
-        };
         let extent = self.extent();
         let study = || {
             let repetitions = self.repetitions.unwrap_or(extent.repetitions());
@@ -127,13 +126,23 @@ impl Run {
             let seconds = extent.seconds().filter(|_| self.repetitions.is_none());
             Study::new(extent.name(), self.seed.unwrap_or_else(now), repetitions, seconds, cases)
         };
+        if self.list {
+            return self.show_list(&Contents::of(study()));
+        }
+        let Some(directory) = &self.directory else {
+            return Err(Failure::Usage("DIR is missing".into()));
+        };
         let terminal = Terminal::watch()?;
         let (mut journal, mut contents) = Journal::open(directory, study)?;
-        clear_leftovers(&contents.sessions);
-        if let done @ 1.. = contents.samples.len() {
-            let whole = contents.study.cases.len() * contents.study.repetitions as usize;
-            show::line(format!("{}: resumes after {done} of {whole} runs", directory.display()))?;
+        let facts = self.facts();
+        if let Some(differences) = contents.other_machine(&facts) {
+            return failed(format!(
+                "{0} was begun on another machine ({differences}): figures of two machines are not compared in one run. Name another directory; `vshmem bench compare {0} THAT` shows both",
+                directory.display()
+            ));
         }
+        clear_leftovers(&contents.sessions);
+        show::line(self.course(&contents))?;
         let command = own_binary()?;
         let mut places = Places::new(Setup {
             kernels: Kernels::of(self.programs.clone(), &command),
@@ -144,11 +153,12 @@ impl Run {
             stage: crate::verb::lab::launch_components(),
             placement,
         })?;
-        let session = Session { facts: Facts::here(), process: this_process() };
-        let course = resume(&mut journal, &mut contents, session, &mut places, &terminal);
+        let session = Session { facts, process: this_process() };
+        let time = self.minutes.map(|minutes| Duration::from_secs(60 * minutes));
+        let course = resume_for(&mut journal, &mut contents, session, &mut places, &terminal, time);
         terminal.clear();
         drop(places);
-        match course {
+        let ended = match course {
             Err(Error::Stopped) => {
                 return failed(format!(
                     "interrupted after {} runs; `vshmem bench run {1}` resumes, `vshmem bench report {1}` shows the results so far",
@@ -157,27 +167,66 @@ impl Run {
                 ));
             }
             other => other?,
-        }
-        let pages = report::write(directory, &contents)?;
+        };
+        self.show_results(directory, &contents, ended)
+    }
+
+    /// Writes the report, and says what it is about and what is missing.
+    fn show_results(&self, directory: &Path, contents: &Contents, ended: Ended) -> Outcome {
+        let pages = report::write(directory, contents)?;
         if contents.samples.is_empty() {
             let why = contents.failed_runs.first().map_or("", |failed_run| &failed_run.why);
             return failed(format!("nothing could be run. {why}"));
         }
-        super::report::show_headlines(&contents, &pages)?;
-        let failures = report::missing(&contents);
+        super::report::show_headlines(contents, &pages)?;
+        let failures = report::missing(contents);
         for (why, cases) in &failures {
             show::line(format!("not measured ({} cases): {why}", cases.len()))?;
+        }
+        if ended == Ended::OutOfTime {
+            show::line(format!(
+                "stopped by --minutes: {}; `vshmem bench run {}` goes on",
+                self.course(contents),
+                directory.display()
+            ))?;
         }
         show::line(format!("{}", pages.display()))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn show_list(&self, cases: &[Case]) -> Outcome {
-        let rows = listed(cases);
+    /// The machine and its guests.
+    fn facts(&self) -> Facts {
+        let guests = match &self.lab {
+            Some(lab) => format!("those of the lab {lab}"),
+            None => "User Mode Linux, one CPU each".to_owned(),
+        };
+        Facts { guests: Some(guests), ..Facts::here() }
+    }
+
+    /// How far a study is, and how long the rest takes.
+    fn course(&self, contents: &Contents) -> String {
+        let (cases, repetitions) = (contents.study.cases.len(), contents.study.repetitions);
+        let left = time_left(contents, self.nas.as_deref()).as_secs();
+        let left = match left {
+            0..120 => format!("about {left} s"),
+            seconds => format!("about {} min", seconds.div_ceil(60)),
+        };
+        let whole = cases * repetitions as usize;
+        match contents.samples.len() {
+            0 => format!(
+                "{cases} cases, {repetitions} repetitions and a warm-up of each: {left} on two CPUs, if everything is installed"
+            ),
+            done => format!("{done} of {whole} runs are done; the rest takes {left}"),
+        }
+    }
+
+    fn show_list(&self, contents: &Contents) -> Outcome {
+        let rows = listed(&contents.study.cases);
         if self.json {
             show::json(&objects(&rows))?;
         } else {
-            show::text(&table(rows).to_string())?;
+            show::text(&format!("{}\n", table(rows)))?;
+            show::line(self.course(contents))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,9 +1,9 @@
 //! The user who waits for a benchmark.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use vshmem_bench::Watch;
@@ -14,9 +14,13 @@ use crate::failure::Failure;
 /// order; a second Ctrl-C ends at once.
 pub struct Terminal {
     stop: Arc<AtomicBool>,
-    /// Hidden where standard error is no terminal.
+    /// Hidden where standard error is no terminal: then there is a line now and then.
     bar: ProgressBar,
+    last_line: Mutex<Option<Instant>>,
 }
+
+/// Between two lines in a file.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 impl Terminal {
     /// Watches for signals from now on.
@@ -32,7 +36,7 @@ impl Terminal {
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
-        Ok(Self { stop, bar })
+        Ok(Self { stop, bar, last_line: Mutex::new(Some(Instant::now())) })
     }
 
     /// Wipes the line of progress.
@@ -62,6 +66,20 @@ impl Watch for Terminal {
             seconds @ 0..120 => format!("{seconds} s left, "),
             seconds => format!("{} min left, ", seconds.div_ceil(60)),
         });
+        if !std::io::stderr().is_terminal() {
+            self.line_now_and_then(&format!("vshmem: {done} of {of} runs, {left}now {now}"));
+        }
         self.bar.set_message(format!("{left}{now}"));
+    }
+}
+
+impl Terminal {
+    /// For a file that somebody looks into.
+    fn line_now_and_then(&self, line: &str) {
+        let Ok(mut last) = self.last_line.lock() else { return };
+        if last.is_none_or(|last| last.elapsed() >= BETWEEN_LINES) {
+            *last = Some(Instant::now());
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
     }
 }

@@ -49,6 +49,27 @@ fn speed(place: &str, kind: &str, rates: Rates, driver: &str) -> Line {
     Line::bad(WHAT, found, remedy)
 }
 
+/// On which of the host's nodes this machine lies, where it has pools from outside or was told.
+pub fn home_nodes() -> Option<Line> {
+    const WHAT: &str = "this machine's memory node on its host (optional)";
+    match vshmem_session::told_home_nodes() {
+        Ok(Some(told)) => {
+            let nodes: Vec<String> = told.nodes.iter().map(u32::to_string).collect();
+            Some(Line::good(WHAT, format!("{} ({})", nodes.join(","), told.source)))
+        }
+        Ok(None) if vshmem_session::list_devices().is_empty() => None,
+        Ok(None) => Some(Line::good(
+            WHAT,
+            "not known: segments of a pool with a range on each node lie on any",
+        )),
+        Err(error) => Some(Line::note(
+            WHAT,
+            error.to_string(),
+            "`vshmem plan` and docs/guide/plan.md say how a guest is told; without it segments lie on any node",
+        )),
+    }
+}
+
 /// Huge pages that pools could be made of.
 pub fn huge_pages() -> Line {
     const WHAT: &str = "huge pages (optional)";

@@ -51,6 +51,7 @@ impl Doctor {
         needed.extend(limits::all());
         let works = needed.iter().all(|line| line.good);
         needed.push(memory::huge_pages());
+        needed.extend(memory::home_nodes());
         needed.extend(notify::all());
         needed.push(monitors::mpi(&origin));
         if origin != Origin::LabGuest {

@@ -14,7 +14,7 @@ const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// What was found of it.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct SharedMemoryMount {
     is_memory: bool,
     is_writable: bool,
     free: u64,
@@ -28,9 +28,9 @@ pub fn line() -> Line {
     judge(look(), is_given)
 }
 
-fn look() -> Result<Place, Errno> {
+fn look() -> Result<SharedMemoryMount, Errno> {
     let (kind, room) = (statfs(WHAT)?.f_type, statvfs(WHAT)?);
-    Ok(Place {
+    Ok(SharedMemoryMount {
         is_memory: MEMORY.contains(&(kind as u64 & 0xffff_ffff)),
         is_writable: access(WHAT, Access::WRITE_OK | Access::EXEC_OK).is_ok(),
         free: room.f_bavail * room.f_frsize,
@@ -38,9 +38,9 @@ fn look() -> Result<Place, Errno> {
     })
 }
 
-fn judge(found: Result<Place, Errno>, is_given: bool) -> Line {
+fn judge(found: Result<SharedMemoryMount, Errno>, is_given: bool) -> Line {
     const MOUNT: &str = "`mkdir -p /dev/shm && mount -t tmpfs -o size=50%,mode=1777 tmpfs /dev/shm`; for a container: `--shm-size=1g`";
-    let Place { is_memory, is_writable, free, total } = match found {
+    let SharedMemoryMount { is_memory, is_writable, free, total } = match found {
         Ok(place) => place,
         Err(errno) => return Line::bad(WHAT, errno.to_string(), MOUNT),
     };
@@ -70,14 +70,15 @@ mod tests {
 
     #[test]
     fn what_is_no_memory_too_small_closed_or_missing_has_a_remedy() {
-        let good = Place { is_memory: true, is_writable: true, free: 1 << 30, total: 2 << 30 };
+        let good =
+            SharedMemoryMount { is_memory: true, is_writable: true, free: 1 << 30, total: 2 << 30 };
         assert!(judge(Ok(good), false).good);
-        let little = Place { free: 1 << 20, ..good };
+        let little = SharedMemoryMount { free: 1 << 20, ..good };
         assert!(judge(Ok(little), true).remedy.is_none(), "a guest that has a pool");
         for place in [
             Ok(little),
-            Ok(Place { is_memory: false, ..good }),
-            Ok(Place { is_writable: false, ..good }),
+            Ok(SharedMemoryMount { is_memory: false, ..good }),
+            Ok(SharedMemoryMount { is_writable: false, ..good }),
             Err(Errno::NOENT),
         ] {
             let line = judge(place, false);

@@ -53,7 +53,8 @@ fn segments(lines: Vec<SegmentLine>) -> Table {
     table
 }
 
-/// A row of a POSIX object: what every kind has, then its own cells. A name is what a program chose.
+/// A row of a POSIX object: what every kind has, then its own cells. A name is what a program
+/// chose.
 fn posix_object(common: PosixCommon, rest: Vec<String>) -> Vec<String> {
     let name = common.name.map_or_else(|| UNLINKED.to_owned(), |name| show::clean(&name));
     let mut cells = vec![name, common.id.to_string(), common.owner, common.perms];

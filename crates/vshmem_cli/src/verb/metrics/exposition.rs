@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// A counter that has fallen by at most so much has not begun anew: objects are read without a lock,
-/// and a reading is too high by what others are writing at that moment.
+/// A counter that has fallen by at most so much has not begun anew: objects are read without a
+/// lock, and a reading is too high by what others are writing at that moment.
 const MISREAD: f64 = 1000.0;
 
 /// What kind of number a family holds.

@@ -26,8 +26,8 @@ pub struct Metrics {
     /// A pool; may be given several times. Without: as `vshmem run` finds it.
     #[arg(long)]
     pool: Vec<String>,
-    /// Answer requests of GET /metrics at this address until stopped. Every process that reaches it may read
-    /// it.
+    /// Answer requests of GET /metrics at this address until stopped. Every process that reaches it
+    /// may read it.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "output")]
     listen: Option<String>,
     /// Write it to this file, whole or not at all, as node_exporter's textfile collector wants it.
@@ -95,8 +95,8 @@ impl Metrics {
     }
 }
 
-/// What was written so far. A pool's UUID and name in its memory are its members' words, who may name
-/// another pool: what counts is the file or device, and its name.
+/// What was written so far. A pool's UUID and name in its memory are its members' words, who may
+/// name another pool: what counts is the file or device, and its name.
 #[derive(Debug, Default)]
 struct Written {
     places: HashSet<PathBuf>,

@@ -66,7 +66,7 @@ impl Check {
             return failed(not_applied(&self.name, &[]));
         };
         match records.read(&self.name)? {
-            Some(state) => Ok(state.plan),
+            Some(applied) => Ok(applied.plan),
             None => failed(records.unknown(&self.name)),
         }
     }

@@ -36,9 +36,10 @@ pub struct Options {
     /// The size of the pool that the guests share: a power of two.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pool: Option<u64>,
-    /// Where the pool lies: a pool for each two guests, on all of the guests' nodes in turn, or on
-    /// one node. Without it, on the guests' node, or on all of their nodes in turn.
-    #[arg(long, value_name = "per-pair|interleave|NODE", requires = "pool",
+    /// Where the pool lies: a pool for each two guests, on all of the guests' nodes in turn, a
+    /// range on each of them (new segments lie on their maker's node), or on one node. Without it,
+    /// on the guests' node, or on all of their nodes in turn.
+    #[arg(long, value_name = "per-pair|interleave|ranges|NODE", requires = "pool",
           value_parser = placement)]
     pool_numa: Option<PoolPlacement>,
     /// Give guests all threads of their cores, or the first of each.
@@ -70,8 +71,11 @@ fn placement(text: &str) -> Result<PoolPlacement, String> {
     Ok(match text {
         "per-pair" => PoolPlacement::PerPair,
         "interleave" => PoolPlacement::Interleave,
+        "ranges" => PoolPlacement::Ranges,
         number => PoolPlacement::Node(
-            number.parse().map_err(|_| "write per-pair, interleave or the number of a node")?,
+            number
+                .parse()
+                .map_err(|_| "write per-pair, interleave, ranges or the number of a node")?,
         ),
     })
 }

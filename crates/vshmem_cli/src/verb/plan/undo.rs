@@ -37,11 +37,11 @@ impl Undo {
         }
         let records = RecordDirectory::open(&self.root)?;
         records.lock()?;
-        let Some(state) = records.read(&self.name)? else {
+        let Some(applied) = records.read(&self.name)? else {
             return failed(records.unknown(&self.name));
         };
         // An output that cannot be written to must not leave the machine half as it was.
-        undo_changes(&records, &self.root, state, |line| drop(show::line(line)))?;
+        undo_changes(&records, &self.root, applied, |line| drop(show::line(line)))?;
         show::line(format!("plan {}: undone", self.name))?;
         Ok(ExitCode::SUCCESS)
     }

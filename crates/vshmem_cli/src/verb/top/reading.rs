@@ -10,7 +10,7 @@ use crate::pool::Participants;
 use crate::verb::ls::view::View;
 
 /// How often sizes of messages are looked at between two readings.
-const LOOKS: u32 = 8;
+const SAMPLES: u32 = 8;
 
 /// What a pool says at one moment.
 pub struct Reading {
@@ -64,16 +64,16 @@ impl Reading {
         }
     }
 
-    /// Lets `span` pass by `pause`, and looks at the sizes of messages meanwhile: what a queue holds
-    /// at two moments alone may not be what goes through it.
+    /// Lets `span` pass by `pause`, and looks at the sizes of messages meanwhile: what a queue
+    /// holds at two moments alone may not be what goes through it.
     pub fn see_sizes_for(
         &mut self,
         pool: &Pool,
         span: Duration,
         mut pause: impl FnMut(Duration),
     ) -> Result<(), Failure> {
-        for _ in 0..LOOKS {
-            pause(span / LOOKS);
+        for _ in 0..SAMPLES {
+            pause(span / SAMPLES);
             let looked = pool.object_activities().map_err(unreadable(&pool.name()))?;
             let first = std::mem::replace(&mut self.objects, looked);
             self.see_sizes();

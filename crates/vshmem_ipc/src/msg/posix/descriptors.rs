@@ -3,7 +3,7 @@
 //! They are counted at the queue and in a record of the client, among its attach records.
 
 use rustix::io::Errno;
-use vshmem_sync::{Fault, LockContext, Txn, field, load_value, with_lock};
+use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
 use vshmem_wire::{
     ATTACHED_QUEUE, AttachCount, ClientId, Layout, ObjectHeader, ObjectName, ObjectState,
 };
@@ -31,11 +31,12 @@ pub(crate) fn count(
     index: u32,
     more: u32,
 ) -> Result<bool, Fault> {
+    // Before the word of the record is made of it: it may come from another client's record.
+    let queue = queue_in(txn, layout, index)?;
     let more_held = AttachCount::descriptors(more);
     if !add(txn, layout, client, held_word(index), more_held)? {
         return Ok(false);
     }
-    let queue = queue_in(txn, layout, index)?;
     let opened = txn.get(at!(queue, opened))?;
     txn.set(at!(queue, opened), opened.saturating_add(more))?;
     Ok(true)
@@ -172,8 +173,8 @@ pub(crate) fn recover_removal(
     lock_context: &LockContext<'_>,
     queue: &Queue,
 ) -> Result<(), Failure> {
-    match load_value(context.pool().map(), at!(queue, most_messages))? {
-        0 => Ok(()),
-        _ => remove_unused(context, lock_context, queue),
+    if !queue.is_posix(context.pool().map())? {
+        return Ok(());
     }
+    remove_unused(context, lock_context, queue)
 }

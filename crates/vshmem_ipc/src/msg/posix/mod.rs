@@ -6,11 +6,14 @@
 //! name and the last descriptor have gone.
 //!
 //! # Built on the System V queue
-//! A message's type is its priority plus one. The ring holds messages of priority 0 alone, and is
-//! only used where the queue allows as many messages as it has slots: so the oldest is right, and
-//! the limit cannot be exceeded. Everything else goes to the list, which is in the order of
-//! priorities (`list.rs`). While a process is registered with mq_notify the queue uses its list, so
-//! that each sender looks under the lock whether it is the first.
+//! A message's type is its priority plus one. No message in the ring has a lower priority than the
+//! one behind it, and the ring is only used where the queue allows as many messages as it has
+//! slots: so the oldest is right, and the limit cannot be exceeded. A sender looks at the message
+//! that was sent last (`ring::may_follow`). That one keeps its priority, and while the tail is free
+//! nothing comes between: so if the tail's slot is filled then, what was found is true. Everything
+//! else goes to the list, which is in the order of priorities (`list.rs`). While a process is
+//! registered with mq_notify the queue uses its list, so that each sender looks under the lock
+//! whether it is the first.
 //!
 //! # Descriptors
 //! Each is counted at the queue and in an attach record of its client, so that the end of a process
@@ -22,5 +25,6 @@ pub(crate) mod descriptors;
 pub(crate) mod lookup;
 pub(crate) mod notify;
 pub(crate) mod open;
+pub(crate) mod short;
 pub(crate) mod transfer;
 pub(crate) mod unlink;

@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 use vshmem_mem::signals_handled;
-use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_sync::{Fault, Txn, field, load_value, load_word};
 use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
@@ -84,6 +84,17 @@ pub(crate) fn await_first_message(
         }
         _ => Ok(None),
     }
+}
+
+/// Whether a thread of this process is registered, as it was a moment ago.
+pub(crate) fn is_registered(context: &Context, id: i32) -> Result<bool, Failure> {
+    let queue = lookup::find(context, id)?;
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let Some(slot) = load_value(map, at!(queue, notify_head))?.checked_sub(1) else {
+        return Ok(false);
+    };
+    let owner = load_word(map, field!(thread_at(layout, slot)?, ThreadSlot, owner))?;
+    Ok(owner == context.me().word())
 }
 
 /// Takes the registration of this process back, if it has one.

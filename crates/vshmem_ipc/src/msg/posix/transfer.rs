@@ -7,6 +7,7 @@ use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, QUEUE_PRIORITIES, RING_PAYLOAD_BYTES
 use crate::context::Context;
 use crate::error::Failure;
 use crate::msg::posix::lookup::{find, gone};
+use crate::msg::posix::short;
 use crate::msg::queue::{Receive, Wait, at};
 use crate::msg::waiters::Deliver;
 use crate::msg::{receive, send};
@@ -20,6 +21,26 @@ fn type_of(priority: u32) -> i64 {
 /// The priority of messages of a type; one that a peer has made up becomes one that there is.
 fn priority_of(mtype: i64) -> u32 {
     mtype.saturating_sub(1).clamp(0, i64::from(QUEUE_PRIORITIES) - 1) as u32
+}
+
+/// Sends a short message if nothing stands in the way; says whether it did.
+#[inline(always)]
+pub(crate) fn send_at_once(context: &Context, id: i32, message: &[u8], priority: u32) -> bool {
+    priority < QUEUE_PRIORITIES && short::send(context, id, type_of(priority), message).is_some()
+}
+
+/// Takes a short message if nothing stands in the way; see [`short::receive`].
+#[inline(always)]
+pub(crate) fn receive_at_once(
+    context: &Context,
+    id: i32,
+    room: usize,
+    is_ready: impl FnOnce(usize) -> bool,
+    deliver: impl FnOnce(u32, &[u8]),
+) -> Option<usize> {
+    short::receive(context, id, room, is_ready, |mtype, payload| {
+        deliver(priority_of(mtype), payload)
+    })
 }
 
 /// mq_timedsend(3). Whether the descriptor is open for it is the caller's to know.
@@ -38,7 +59,7 @@ pub(crate) fn send(
     if message.len() > most.min(MOST_QUEUE_MESSAGE_BYTES) as usize {
         return Err(Errno::MSGSIZE.into());
     }
-    let may_use_ring = priority == 0 && message.len() as u64 <= RING_PAYLOAD_BYTES;
+    let may_use_ring = message.len() as u64 <= RING_PAYLOAD_BYTES;
     let mtype = type_of(priority);
     // The access was checked when the queue was opened.
     send::send_to(context, &queue, mtype, message, wait, may_use_ring, &Superuser).map_err(gone)

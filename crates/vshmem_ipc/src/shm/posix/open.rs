@@ -24,8 +24,8 @@ use crate::shm::segment::at;
 pub struct Beginning<'a> {
     /// Bytes, zeroed.
     pub bytes: u64,
-    /// Given the offset of its memory in the pool, writes what is not zero. Not called for an object
-    /// without a byte.
+    /// Given the offset of its memory in the pool, writes what is not zero. Not called for an
+    /// object without a byte.
     pub fill: &'a dyn Fn(u64) -> Result<(), Errno>,
 }
 

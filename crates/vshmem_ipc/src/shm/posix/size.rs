@@ -2,8 +2,8 @@
 //!
 //! Bytes behind the end of an object read as zeros when it grows over them: new memory is zeroed
 //! before the object gets it, and what is cut off is zeroed before the object is shorter. Both are
-//! done without the lock. Who has cut off or copied finds by the tag of the size's cell, which every
-//! change of the size raises, whether another thread was faster, and begins again.
+//! done without the lock. Who has cut off or copied finds by the tag of the size's cell, which
+//! every change of the size raises, whether another thread was faster, and begins again.
 //!
 //! Memory moves only while no client has the object attached. So growing beyond the memory that it
 //! has fails with ENOSPC otherwise: the errno of a full file system, which who makes a file longer
@@ -161,8 +161,8 @@ struct New {
     pages: u32,
 }
 
-/// Takes memory in a slot of its own, as a segment in the making, and passes it to the object. False
-/// when another thread has changed the object meanwhile.
+/// Takes memory in a slot of its own, as a segment in the making, and passes it to the object.
+/// False when another thread has changed the object meanwhile.
 fn grow(
     context: &Context,
     lock_context: &LockContext<'_>,

@@ -1,6 +1,6 @@
 //! A plan as a drawing (SVG 1.1): a box for each socket, in it one for each node with its cores and
-//! its memory; below them the guests and the pools. Letters and numbers say what the colours say, so
-//! that it can be printed in grey. Dark where the reader's screen is.
+//! its memory; below them the guests and the pools. Letters and numbers say what the colours say,
+//! so that it can be printed in grey. Dark where the reader's screen is.
 
 mod block;
 mod style;

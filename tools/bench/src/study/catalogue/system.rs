@@ -32,13 +32,7 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     if extent == Extent::Quick {
         return cases;
     }
-    let huge = draft("faults-huge", 4096, Figure::cost("mean_ns", "ns"));
-    let recipe = Recipe::Alone {
-        program: "faults".into(),
-        arguments: ["--kind", "malloc", "--pages", "16384", "--huge"].map(str::to_owned).to_vec(),
-        variables: Vec::new(),
-    };
-    cases.extend(both.map(|place| huge.case(Model::None, place, recipe.clone())));
+    cases.extend(rarer_faults(both));
     cases.extend(streams());
     for (name, run) in COLD_AND_WARM {
         let draft = draft(&format!("faults-{name}"), 4096, Figure::cost("mean_ns", "ns"));
@@ -71,6 +65,21 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
         cases.push(disk.case(Model::None, Environment::Native, options("{disk}", WRITTEN)));
     }
     cases.extend(of_others(nas));
+    cases
+}
+
+/// Faults of huge pages and of a file.
+fn rarer_faults(places: [Environment; 2]) -> Vec<Case> {
+    let huge = draft("faults-huge", 4096, Figure::cost("mean_ns", "ns"));
+    let recipe = Recipe::Alone {
+        program: "faults".into(),
+        arguments: ["--kind", "malloc", "--pages", "16384", "--huge"].map(str::to_owned).to_vec(),
+        variables: Vec::new(),
+    };
+    let mut cases = places.map(|at| huge.case(Model::None, at, recipe.clone())).to_vec();
+    let file = draft("faults-file", 4096, Figure::cost("mean_ns", "ns"));
+    let recipe = alone("faults", &[("kind", "file".to_owned())]);
+    cases.extend(places.map(|at| file.case(Model::None, at, recipe.clone())));
     cases
 }
 

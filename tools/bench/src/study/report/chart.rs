@@ -1,5 +1,5 @@
-//! Figures: lines over a logarithmic axis, intervals below each other, distributions. Each is an SVG
-//! that needs nothing else.
+//! Figures: lines over a logarithmic axis, intervals below each other, distributions. Each is an
+//! SVG that needs nothing else.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -122,7 +122,9 @@ impl Curves<'_> {
             ends(|point| [point.low.max(point.y / 10.0), point.high.min(point.y * 10.0)]);
         let (x_most, y_most) = if format.width < 500 { (5, 6) } else { (9, 8) };
         let (x0, x1) = if x0 == x1 { (x0 / 3.0, x1 * 3.0) } else { (x0 / 1.3, x1 * 1.3) };
-        let x_ticks = match self.by_twos {
+        // Orders of matrices, mostly, and other sizes that are powers of two or some of one.
+        let is_binary = points().all(|point| point.x >= 32.0 && point.x % 32.0 == 0.0);
+        let x_ticks = match self.by_twos || is_binary {
             true => ticks::by_twos(x0, x1, x_most),
             false => ticks::logarithmic(x0, x1, x_most),
         };

@@ -85,7 +85,8 @@ fn meaning(of: &[&Answer<'_>]) -> Meaning {
     }
 }
 
-fn result(of: &[&Answer<'_>]) -> String {
+/// In words: the smallest and the largest difference, and in how many comparisons there is any.
+pub fn result(of: &[&Answer<'_>]) -> String {
     let having = |verdicts: &[Verdict]| -> Vec<&Answer<'_>> {
         of.iter().filter(|one| verdicts.contains(&one.ratio.verdict)).copied().collect()
     };
@@ -110,7 +111,9 @@ fn result(of: &[&Answer<'_>]) -> String {
     if emulated > 0 {
         parts.push(format!("{emulated} of {} emulated: nothing is concluded", of.len()));
     }
-    format!("{}.", parts.join("; "))
+    let sentence = format!("{}.", parts.join("; "));
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn counted(count: usize, of: usize) -> String {
@@ -124,7 +127,7 @@ fn range(decided: &[&Answer<'_>]) -> String {
     let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return String::new() };
     if sorted.len() == 1 {
         let (times, at) = (words::times(least.ratio.ratio), at(least));
-        return format!("{times}{}{at}", sure(least));
+        return format!("{times}{}{})", at.trim_end_matches(')'), sure(least));
     }
     let (low, high) = (words::times(least.ratio.ratio), words::times(most.ratio.ratio));
     let low = low.split(' ').next().unwrap_or_default();
@@ -138,7 +141,7 @@ fn sure(answer: &Answer<'_>) -> String {
         true => (1.0 / ends.high, 1.0 / ends.low),
         false => (ends.low, ends.high),
     };
-    format!(", by {} to {}", words::three_digits(low), words::three_digits(high))
+    format!("; 95 % interval {} to {}", words::three_digits(low), words::three_digits(high))
 }
 
 fn distance(answer: &Answer<'_>) -> f64 {

@@ -3,6 +3,7 @@
 
 mod axis;
 mod chart;
+mod claims;
 mod compared;
 mod conclusions;
 mod csv;
@@ -12,6 +13,7 @@ mod figures;
 mod findings;
 mod headlines;
 mod latex;
+mod markdown;
 mod missing;
 mod page;
 mod pages;
@@ -36,8 +38,8 @@ pub use pdf::figures as pdf_figures;
 /// The page's name in its directory.
 pub const PAGE: &str = "report.html";
 
-/// Writes `report.html`, `summary.csv`, `samples.csv`, `figures/*.svg` and `*.tex` and
-/// `tables/*.tex` into that directory; the page's path.
+/// Writes `report.html`, `results.md`, `summary.csv`, `samples.csv`, `figures/*.svg` and `*.tex`
+/// and `tables/*.tex` into that directory; the page's path.
 ///
 /// # Errors
 /// When one of them cannot be written.
@@ -65,6 +67,7 @@ pub fn write(directory: &Path, contents: &Contents) -> Result<PathBuf> {
     }
     put(&directory.join("summary.csv"), &csv::summary(&all))?;
     put(&directory.join("samples.csv"), &csv::samples(contents, &all))?;
+    put(&directory.join("results.md"), &markdown::page(contents, &answers, &findings))?;
     let path = directory.join(PAGE);
     let parts = page::Parts {
         contents,

@@ -139,6 +139,7 @@ fn facts(facts: &Facts) -> Markup {
             dt { "Memory" } dd { (facts.memory_mib) " MiB, large pages " (facts.huge_pages.as_deref().unwrap_or(none)) }
             dt { "Kernel" } dd { (facts.kernel) }
             dt { "Runs on" } dd { (facts.hypervisor.as_deref().unwrap_or("no hypervisor that says so")) "; accelerator for guests: " (facts.accelerator.as_deref().unwrap_or(none)) }
+            @if let Some(guests) = &facts.guests { dt { "Guests" } dd { (guests) } }
             dt { "Load" } dd { (facts.load) "; taken by other machines since boot: " (format!("{:.2}", facts.steal_percent)) " %" }
             dt { "vshmem" } dd { (facts.version) }
         }

@@ -2,7 +2,8 @@
 
 /// Between both ends, at most `most` of them.
 pub fn logarithmic(low: f64, high: f64, most: usize) -> Vec<f64> {
-    for steps in [&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0], &[1.0]] {
+    // More of them only where there would be one or none.
+    for steps in [&[1.0, 2.0, 5.0][..], &[1.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]] {
         let found = of_steps(low, high, steps);
         if found.len() <= most && found.len() >= 2 {
             return found;

@@ -67,8 +67,10 @@ pub fn source(contents: &Contents) -> String {
     };
     let day = facts.date.split('T').next().unwrap_or_default();
     let most = contents.samples.iter().map(|sample| sample.repetition).max().unwrap_or(0);
+    let guests =
+        facts.guests.as_deref().map_or_else(String::new, |what| format!("; guests: {what}"));
     format!(
-        "Measured on {}, {} CPUs, {}, {}; {most} interleaved repetitions, seed {}; {day}, vshmem {}{busy}.",
+        "Measured on {}, {} CPUs, {}, {}{guests}; {most} interleaved repetitions, seed {}; {day}, vshmem {}{busy}.",
         facts.cpu,
         facts.cpus,
         facts.kernel,

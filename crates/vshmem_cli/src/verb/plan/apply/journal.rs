@@ -1,12 +1,12 @@
-//! A plan that is being applied: each change is noted before it is made, so that it can be
+//! A plan that is being applied: each change is recorded before it is made, so that it can be
 //! undone whenever this process ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use vshmem_plan::Plan;
 
+use super::applied_plan::{AppliedPlan, Change};
 use super::record_directory::RecordDirectory;
-use super::state::{AppliedPlan, Change};
 use crate::failure::Failure;
 use crate::show;
 
@@ -15,31 +15,31 @@ pub struct Journal<'a> {
     /// Where it is kept.
     pub records: &'a RecordDirectory,
     /// What is kept.
-    pub state: AppliedPlan,
+    pub applied: AppliedPlan,
 }
 
 impl<'a> Journal<'a> {
     /// Begins, with nothing changed yet.
     pub fn begin(records: &'a RecordDirectory, name: &str, plan: Plan) -> Result<Self, Failure> {
-        let state =
+        let applied =
             AppliedPlan { name: name.to_owned(), complete: false, changes: Vec::new(), plan };
-        records.write(&state)?;
+        records.write(&applied)?;
         crash_point();
-        Ok(Self { records, state })
+        Ok(Self { records, applied })
     }
 
-    /// Notes a change that is made next.
+    /// Records a change that is made next.
     pub fn record(&mut self, change: Change) -> Result<(), Failure> {
-        self.state.changes.push(change);
-        self.records.write(&self.state)?;
+        self.applied.changes.push(change);
+        self.records.write(&self.applied)?;
         crash_point();
         Ok(())
     }
 
-    /// Notes that everything was done.
+    /// Records that everything was done.
     pub fn complete(&mut self) -> Result<(), Failure> {
-        self.state.complete = true;
-        self.records.write(&self.state)
+        self.applied.complete = true;
+        self.records.write(&self.applied)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Domains of libvirt, by its command virsh. A domain is known by a UUID that is noted before it is
-//! defined, so that nobody else's is ever removed.
+//! Domains of libvirt, by its command virsh. A domain is known by a UUID that is recorded before it
+//! is defined, so that nobody else's is ever removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::process::Command;
 
 use vshmem_plan::{Guest, Plan, form};
 
+use super::applied_plan::Change;
 use super::journal::{Journal, crash_point};
 use super::record_directory::RecordDirectory;
-use super::state::Change;
 use crate::failure::{Failure, failed};
 use crate::quoted::quoted;
 use crate::uuid;
@@ -26,7 +26,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Refuses a name or a UUID that is taken. What has a UUID that is noted is removed when the
+    /// Refuses a name or a UUID that is taken. What has a UUID that is recorded is removed when the
     /// plan is undone: it must not be that of a domain of somebody else.
     pub fn require_free(
         &self,
@@ -55,11 +55,11 @@ impl Start {
     }
 
     /// Defines and starts a domain.
-    pub fn carry_out(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
-        let name = journal.state.plan.guests[number].name.clone();
-        let (file, text) = self.domain(&journal.state.plan, number)?;
+    pub fn start_guest(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
+        let name = journal.applied.plan.guests[number].name.clone();
+        let (file, text) = self.domain(&journal.applied.plan, number)?;
         let (uuid, xml) = identified(&name, &file, &text)?;
-        let directory = journal.records.make_guests(&journal.state.name)?;
+        let directory = journal.records.make_guests(&journal.applied.name)?;
         let file = directory.join(format!("{name}.xml"));
         fs::write(&file, xml)
             .or_else(|error| failed(format!("{}: cannot write it: {error}", file.display())))?;

@@ -1,6 +1,7 @@
 //! `vshmem plan apply`: the host's settings, the pools and the guests of a plan. Each change is
-//! noted before it is made, so that `undo` finds it whenever this process ends.
+//! recorded before it is made, so that `undo` finds it whenever this process ends.
 
+mod applied_plan;
 mod journal;
 mod libvirt;
 mod pool;
@@ -9,7 +10,6 @@ mod qemu;
 mod qmp;
 mod record_directory;
 mod shared_setting;
-mod state;
 mod target;
 mod undo_changes;
 
@@ -29,8 +29,8 @@ use crate::{show, uuid};
 pub use record_directory::{RecordDirectory, is_name, not_applied};
 pub use undo_changes::undo_changes;
 
+use applied_plan::Change;
 use journal::{Journal, crash_point, tell};
-use state::Change;
 use target::Target;
 
 /// Carry a plan out: the host's settings, the pools, the guests.
@@ -127,7 +127,7 @@ impl Apply {
         plan.pools.iter().try_for_each(pool::require_free)?;
         target.require_free(&records, &plan, &running)?;
         let mut journal = Journal::begin(&records, &self.name, plan)?;
-        if let Err(failure) = self.change(&mut journal, &settings, &target) {
+        if let Err(failure) = self.make_changes(&mut journal, &settings, &target) {
             return self.undo_begun(&records, journal, &failure);
         }
         show::line(format!(
@@ -168,16 +168,16 @@ impl Apply {
         }
     }
 
-    fn change(
+    fn make_changes(
         &self,
         journal: &mut Journal<'_>,
         settings: &[Setting],
         target: &Target,
     ) -> Result<(), Failure> {
         for setting in settings {
-            set(journal, &self.root, setting)?;
+            write_setting(journal, &self.root, setting)?;
         }
-        for pool in journal.state.plan.pools.clone() {
+        for pool in journal.applied.plan.pools.clone() {
             // Another process may make a pool of that name meanwhile: it has another UUID.
             let uuid = uuid::shown(&uuid::random()?);
             journal.record(Change::Pool { name: pool.name.clone(), uuid: uuid.clone() })?;
@@ -185,8 +185,8 @@ impl Apply {
             crash_point();
             tell(format!("pool {}: made", pool.name));
         }
-        for number in 0..journal.state.plan.guests.len() {
-            target.start(journal, number)?;
+        for number in 0..journal.applied.plan.guests.len() {
+            target.start_guest(journal, number)?;
         }
         journal.complete()
     }
@@ -198,7 +198,7 @@ impl Apply {
         journal: Journal<'_>,
         failure: &Failure,
     ) -> Outcome {
-        let undone = undo_changes(records, &self.root, journal.state, |_| ());
+        let undone = undo_changes(records, &self.root, journal.applied, |_| ());
         match undone {
             Ok(()) => failed(format!("{failure}. What was done for the plan has been undone")),
             Err(further) => failed(format!("{failure}. Undoing what was done: {further}")),
@@ -230,7 +230,7 @@ impl Apply {
 }
 
 /// Writes a value, and looks whether the kernel took it.
-fn set(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), Failure> {
+fn write_setting(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), Failure> {
     let Setting { file, found, value, purpose } = setting;
     journal.record(Change::Setting {
         file: file.clone(),

@@ -12,9 +12,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use vshmem_link::process_start;
 use vshmem_plan::{Guest, NumberSet, Plan, form};
 
+use super::applied_plan::Change;
 use super::journal::{Journal, crash_point};
 use super::qmp::Qmp;
-use super::state::Change;
 use crate::failure::{Failure, failed};
 
 /// How often QEMU is asked for while it prepares the guest's memory.
@@ -26,8 +26,8 @@ const PER_GIB: Duration = Duration::from_secs(2);
 const STARTING: Duration = Duration::from_secs(60);
 /// How long it may take to end after it has left a connection.
 const LEAVING: Duration = Duration::from_secs(2);
-/// What becomes QEMU: it waits for a line first, so that its pid is noted before there is a guest.
-/// If none comes because this process was killed, it ends.
+/// What becomes QEMU: it waits for a line first, so that its pid is recorded before there is a
+/// guest. If none comes because this process was killed, it ends.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 const QEMU: &str = "qemu-system-x86_64";
 
@@ -52,10 +52,10 @@ impl Start {
     }
 
     /// Starts a guest.
-    pub fn carry_out(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
-        let guest = journal.state.plan.guests[number].clone();
-        let directory = journal.records.make_guests(&journal.state.name)?;
-        let words = self.words(&journal.state.plan, number, &directory);
+    pub fn start_guest(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
+        let guest = journal.applied.plan.guests[number].clone();
+        let directory = journal.records.make_guests(&journal.applied.name)?;
+        let words = self.words(&journal.applied.plan, number, &directory);
         let log = directory.join(format!("{}.log", guest.name));
         let mut child = spawn(&guest.name, &words, &log)?;
         let pid = child.id();

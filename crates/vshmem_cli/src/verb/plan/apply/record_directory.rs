@@ -11,7 +11,7 @@ use std::process::Stdio;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::state::AppliedPlan;
+use super::applied_plan::AppliedPlan;
 use crate::failure::{Failure, failed};
 
 /// The directory, opened once; all files in it are found from there.
@@ -96,7 +96,7 @@ impl RecordDirectory {
         }
     }
 
-    /// What is noted of a plan; `None`: it was not applied.
+    /// What is recorded of a plan; `None`: it was not applied.
     pub fn read(&self, name: &str) -> Result<Option<AppliedPlan>, Failure> {
         let path = self.path.join(file(name));
         let unreadable = |error: String| {
@@ -116,9 +116,9 @@ impl RecordDirectory {
         serde_json::from_str(&text).map(Some).or_else(|error| unreadable(error.to_string()))
     }
 
-    /// Notes it. When this returns, it is there even after a crash of the machine.
-    pub fn write(&self, state: &AppliedPlan) -> Result<(), Failure> {
-        let name = file(&state.name);
+    /// Records it. When this returns, it is there even after a crash of the machine.
+    pub fn write(&self, applied: &AppliedPlan) -> Result<(), Failure> {
+        let name = file(&applied.name);
         let draft = format!(".{name}.new");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let write = || -> std::io::Result<()> {
@@ -128,7 +128,7 @@ impl RecordDirectory {
             }
             let mode = Mode::RUSR | Mode::WUSR;
             let mut file = File::from(rustix::fs::openat(&self.directory, &draft, flags, mode)?);
-            file.write_all(serde_json::to_string_pretty(state)?.as_bytes())?;
+            file.write_all(serde_json::to_string_pretty(applied)?.as_bytes())?;
             file.sync_all()?;
             rustix::fs::renameat(&self.directory, &draft, &self.directory, &name)?;
             Ok(rustix::fs::fsync(&self.directory)?)
@@ -159,7 +159,7 @@ impl RecordDirectory {
         names.filter_map(|other| self.read(&other).transpose()).collect()
     }
 
-    /// A sentence for a plan that is not noted.
+    /// A sentence for a plan that is not recorded.
     pub fn unknown(&self, name: &str) -> String {
         not_applied(name, &self.names())
     }
@@ -194,8 +194,15 @@ fn file(name: &str) -> String {
 fn require_own(file: BorrowedFd<'_>, path: &Path) -> Result<(), Failure> {
     let facts = rustix::fs::fstat(file)
         .or_else(|error| failed(format!("{}: cannot look at it: {error}", path.display())))?;
-    if facts.st_uid == rustix::process::geteuid().as_raw() && facts.st_mode & 0o022 == 0 {
+    let closed = facts.st_mode & 0o022 == 0;
+    if closed && facts.st_uid == rustix::process::geteuid().as_raw() {
         return Ok(());
+    }
+    if closed && facts.st_uid == 0 {
+        return failed(format!(
+            "{}: it is root's, who alone changes the host's settings and places guests by a plan. Run this as root: `sudo vshmem plan apply ...`; `vshmem plan apply --dry-run ...` shows to anyone what it would do",
+            path.display()
+        ));
     }
     failed(format!(
         "{}: others may change it (owner {}, mode {:o}), so nothing is done by it. `ls -ld {0}` shows it; who applied the plan can undo it",

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use vshmem_plan::settings::needs;
 
+use super::applied_plan::{AppliedPlan, Change};
 use super::record_directory::RecordDirectory;
-use super::state::{AppliedPlan, Change};
 use crate::failure::Failure;
 
-/// Looks for another applied plan that needs this setting of the plan `name`, and notes there what
-/// was before both. The other plan's name; `None`: no plan needs it, and it can be undone.
+/// Looks for another applied plan that needs this setting of the plan `name`, and records there
+/// what was before both. The other plan's name; `None`: no plan needs it, and it can be undone.
 pub fn leave_to_another(
     records: &RecordDirectory,
     name: &str,
@@ -19,7 +19,7 @@ pub fn leave_to_another(
     let Change::Setting { file, found, value } = change else { return Ok(None) };
     let mut others = records.others(name)?;
     others.retain(|other| needs(&other.plan, file));
-    // When the process was killed after it noted this: once is enough.
+    // When the process was killed after it recorded this: once is enough.
     for other in &mut others {
         if found_in(other, file).into_iter().any(|its| its == found) {
             return Ok(Some(other.name.clone()));

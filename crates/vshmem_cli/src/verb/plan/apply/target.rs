@@ -48,13 +48,13 @@ impl Target {
     }
 
     /// Starts the guest with this number from 0.
-    pub fn start(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
+    pub fn start_guest(&self, journal: &mut Journal<'_>, number: usize) -> Result<(), Failure> {
         match self {
             Self::Host => return Ok(()),
-            Self::Qemu(start) => start.carry_out(journal, number)?,
-            Self::Libvirt(start) => start.carry_out(journal, number)?,
+            Self::Qemu(start) => start.start_guest(journal, number)?,
+            Self::Libvirt(start) => start.start_guest(journal, number)?,
         }
-        let guest = &journal.state.plan.guests[number];
+        let guest = &journal.applied.plan.guests[number];
         let (name, cpus, emulator) = (&guest.name, guest.cpus(), &guest.emulator);
         tell(format!("{name}: runs on CPUs {cpus}, its emulator on {emulator}"));
         Ok(())

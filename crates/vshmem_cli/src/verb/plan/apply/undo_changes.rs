@@ -6,28 +6,29 @@ use std::path::Path;
 
 use vshmem_plan::settings::below;
 
+use super::applied_plan::{AppliedPlan, Change};
 use super::journal::crash_point;
 use super::record_directory::RecordDirectory;
 use super::shared_setting::leave_to_another;
-use super::state::{AppliedPlan, Change};
 use super::{libvirt, pool, process};
 use crate::failure::{Failure, failed};
 
-/// Undoes all changes, and removes the plan's record. What cannot be undone stays noted, so that it
-/// can be tried again; the sentences say why. `tell` is given a line for each change, once what is
-/// left is noted.
+/// Undoes all changes, and removes the plan's record. What cannot be undone stays recorded, so that
+/// it can be tried again; the sentences say why. `tell` is given a line for each change, once what
+/// is left is recorded.
 pub fn undo_changes(
     records: &RecordDirectory,
     root: &Path,
-    mut state: AppliedPlan,
+    mut applied: AppliedPlan,
     mut tell: impl FnMut(String),
 ) -> Result<(), Failure> {
-    state.complete = false;
+    applied.complete = false;
     let mut left = Vec::new();
     let mut sentences = Vec::new();
-    while let Some(change) = state.changes.pop() {
+    while let Some(change) = applied.changes.pop() {
         let undone = match &change {
-            Change::Setting { file, .. } => match leave_to_another(records, &state.name, &change) {
+            Change::Setting { file, .. } => match leave_to_another(records, &applied.name, &change)
+            {
                 Ok(Some(other)) => Ok(format!("{}: plan {other} needs it so", file.display())),
                 Ok(None) => undo_change(records, root, &change),
                 Err(failure) => Err(failure),
@@ -43,19 +44,19 @@ pub fn undo_changes(
             }
         };
         crash_point();
-        // The last is still noted as long as it may not be undone.
-        let earlier = state.changes.len();
-        state.changes.extend(left.iter().cloned());
-        records.write(&state)?;
-        state.changes.truncate(earlier);
+        // The last is still recorded as long as it may not be undone.
+        let earlier = applied.changes.len();
+        applied.changes.extend(left.iter().cloned());
+        records.write(&applied)?;
+        applied.changes.truncate(earlier);
         line.into_iter().for_each(&mut tell);
     }
     if left.is_empty() {
-        return records.remove(&state.name);
+        return records.remove(&applied.name);
     }
     failed(format!(
         "plan {}: {}. When that is mended, `vshmem plan undo {0}` undoes the rest",
-        state.name,
+        applied.name,
         sentences.join("; ")
     ))
 }

@@ -1,0 +1,52 @@
+//! The ends of a ring in a structure whose words were found and checked once: as in
+//! `neighbours.rs`, in fewer instructions.
+
+use vshmem_mem::{Ordering, WordsRef};
+use vshmem_wire::{CELL_BYTES, RING_SLOTS};
+
+use super::slot::RingSlot;
+
+/// A ring in a structure of `WORDS` words.
+#[derive(Debug, Clone, Copy)]
+pub struct RingWords<'a, const WORDS: usize> {
+    words: WordsRef<'a, WORDS>,
+    /// Where in the structure it begins, in bytes.
+    begin: usize,
+    /// Offset of that in the pool.
+    base: u64,
+}
+
+impl<'a, const WORDS: usize> RingWords<'a, WORDS> {
+    /// The ring at byte `begin` of a structure, which is `base` of the pool.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(words: WordsRef<'a, WORDS>, begin: usize, base: u64) -> Self {
+        Self { words, begin, base }
+    }
+
+    #[inline(always)]
+    fn slot(self, index: usize, is_oldest: bool) -> RingSlot {
+        let index = index % RING_SLOTS;
+        let at = index * CELL_BYTES as usize;
+        // Acquire: pairs with FILL and TAKE in `slot.rs`.
+        let word = self.words.load(self.begin + at, Ordering::Acquire);
+        RingSlot { at: self.base + at as u64, word, index, is_oldest }
+    }
+
+    /// As [`RingSlot::tail_at`], with the slot before it.
+    #[inline(always)]
+    #[must_use]
+    pub fn tail_at(self, guess: usize) -> Option<(RingSlot, RingSlot)> {
+        let ring_slot = self.slot(guess, false);
+        let before = self.slot(guess + RING_SLOTS - 1, false);
+        ring_slot.is_tail_after(before.word).then_some((ring_slot, before))
+    }
+
+    /// As [`RingSlot::head_at`].
+    #[inline(always)]
+    #[must_use]
+    pub fn head_at(self, guess: usize) -> Option<RingSlot> {
+        let head = self.slot(guess, true);
+        head.is_head_after(self.slot(guess + RING_SLOTS - 1, false).word).then_some(head)
+    }
+}
