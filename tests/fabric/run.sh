@@ -67,7 +67,7 @@ mpi_programs() { # mpi_programs LIBRARY DIRECTORY
 	for n in $([ "$amount" = quick ] && echo 2 || echo 2 4); do
 		for program in messages collectives windows threads; do
 			# Threads that are the first to talk to a process wait in PMIx_Get for ever now and then, over other providers as well.
-			[ "$1,$program,$n" != openmpi5,threads,4 ] || continue
+			[ "$1,$program" != openmpi5,threads ] || continue
 			# osc/pt2pt, the one for windows without a BTL, refuses threads.
 			check "$1: $program, $n processes" passes "$1" 200 "$n" "$2/$program" $([ "$1,$program" != openmpi,collectives ] || echo one)
 		done
