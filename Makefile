@@ -86,7 +86,7 @@ bench: setup-guests build programs
 # headline claims of the papers rest on, some 25 minutes. bench-keep: its results, as they are kept in docs/results.
 DIR ?= results
 PART ?= whole
-.PHONY: bench-reference bench-keep bench-devices bench-userland bench-counts
+.PHONY: bench-reference bench-keep bench-devices bench-userland
 bench-reference: setup-guests build programs
 	@PART=$(PART) scripts/bench-reference target/release/vshmem $(DIR)
 bench-keep:
@@ -96,9 +96,6 @@ bench-keep:
 # A guest with nothing but its program beside one with a distribution's userland. As root, with mmdebstrap.
 bench-userland: setup-guests build programs
 	@bench/userland/run target/release/vshmem
-# Hypercalls of a round trip between Xen guests, by counts.
-bench-counts: setup-all build programs
-	@bench/counts/xen target/release/vshmem
 # Emulated devices against para-virtual ones, by counts.
 bench-devices:
 	@scripts/setup guests qemu
