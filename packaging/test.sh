@@ -59,6 +59,8 @@ check 'make uninstall' make -s uninstall DESTDIR="$tree" PREFIX=/opt/vshmem
 check 'nothing after make uninstall' bash -c "left=\$(find $tree ! -type d); echo \"\$left\"; [ -z \"\$left\" ]"
 
 check 'make deb' make -s deb
+# What most have no use for: those who measure MPI have it.
+check 'vshmem-tools does not need Open MPI' bash -c "! dpkg-deb -f build/packages/vshmem-tools_*.deb Depends | grep openmpi"
 if command -v lintian >/dev/null; then
 	check 'lintian' lintian --fail-on error,warning build/packages/*.deb
 fi
