@@ -86,19 +86,17 @@ bench: setup-guests build programs
 # headline claims of the papers rest on, some 25 minutes. bench-keep: its results, as they are kept in docs/results.
 DIR ?= results
 PART ?= whole
-.PHONY: bench-reference bench-keep bench-devices bench-userland bench-counts
+KEPT ?= reference
+.PHONY: bench-reference bench-keep bench-devices bench-userland
 bench-reference: setup-guests build programs
 	@PART=$(PART) scripts/bench-reference target/release/vshmem $(DIR)
 bench-keep:
 	@target/release/vshmem bench report $(DIR) >/dev/null
-	@cp $(DIR)/results.md docs/results/reference.md && cp $(DIR)/summary.csv docs/results/reference.csv
-	@echo "docs/results/reference.md and reference.csv are those of $(DIR): name them in docs/results/papers.md"
+	@cp $(DIR)/results.md docs/results/$(KEPT).md && cp $(DIR)/summary.csv docs/results/$(KEPT).csv
+	@echo "docs/results: $(KEPT).md and $(KEPT).csv are those of $(DIR): name them in papers.md"
 # A guest with nothing but its program beside one with a distribution's userland. As root, with mmdebstrap.
 bench-userland: setup-guests build programs
 	@bench/userland/run target/release/vshmem
-# Hypercalls of a round trip between Xen guests, by counts.
-bench-counts: setup-all build programs
-	@bench/counts/xen target/release/vshmem
 # Emulated devices against para-virtual ones, by counts.
 bench-devices:
 	@scripts/setup guests qemu

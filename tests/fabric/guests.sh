@@ -92,6 +92,11 @@ if there MPICH mpich bin/mpiexec; then
 		check "mpich: $program" passes mpich 300 "$venvs/mpich/bin/mpiexec -hosts guest1,guest2 -n 2 $programs/fabric/abi/$program"
 	done
 fi
+if there "Open MPI 5" openmpi5 bin/mpirun; then
+	for program in messages collectives windows; do
+		check "openmpi5: $program" passes openmpi 300 "env -u OMPI_MCA_osc PRTE_MCA_plm_ssh_agent=\"\$OMPI_MCA_plm_rsh_agent\" OPAL_PREFIX=$venvs/openmpi5 PATH=$venvs/openmpi5/bin:\$PATH mpirun -H guest1,guest2 -np 2 $venvs/ompi5/$program"
+	done
+fi
 if there "Intel MPI" impi bin/mpiexec.hydra; then
 	intel="env I_MPI_ROOT=$venvs/impi LD_LIBRARY_PATH=$venvs/impi/lib $venvs/impi/bin/mpiexec.hydra -hosts guest1,guest2 -ppn 1 -n 2"
 	check "intel: messages" passes intel 300 "$intel $programs/fabric/abi/messages"

@@ -16,10 +16,13 @@ words() { # words LIBRARY
 	local full=$fabric
 	[ "$fabric" != tcp ] || full='tcp;ofi_rxm'
 	case $fabric,$1 in
+	# It has no osc/pt2pt, and needs none.
+	vshmem,openmpi5) words openmpi | grep -v '^OMPI_MCA_osc=' ;;
 	vshmem,*) "$vshmem" fabric-env --pool "${FABRIC_POOL:-$name}" --for "$1" | sed "s/^export //; s/'//g" ;;
 	*,gasnet) echo "FI_PROVIDER=$full" ;;
 	*,mpich) printf '%s\n' "FI_PROVIDER=$full" MPIR_CVAR_CH4_NETMOD=ofi ;;
 	*,intel) echo "I_MPI_OFI_PROVIDER=$fabric" ;;
+	*,openmpi5) printf '%s\n' OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi "FI_PROVIDER=$full" "OMPI_MCA_mtl_ofi_provider_include=$full" "OMPI_MCA_btl_ofi_provider_include=$full" ;;
 	*,openmpi) printf '%s\n' OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mca_base_env_list=FI_PROVIDER "FI_PROVIDER=$full" "OMPI_MCA_mtl_ofi_provider_include=$full" ;;
 	esac
 }
@@ -49,6 +52,14 @@ openmpi() {
 	shift 2
 	inside openmpi "$limit" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent="$nodes agent $name" \
 		OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_mapping_policy=node OMPI_MCA_rmaps_base_oversubscribe=1 \
+		mpirun -H "$($nodes hosts "$name" "$count" 64)" -np "$n" "$@"
+}
+openmpi5() {
+	local limit=$1 n=$2
+	shift 2
+	# A wheel is not where it was built for.
+	inside openmpi5 "$limit" env OPAL_PREFIX="$venvs/openmpi5" PATH="$venvs/openmpi5/bin:$PATH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+		PRTE_MCA_plm_ssh_agent="$nodes agent $name" PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=node:oversubscribe \
 		mpirun -H "$($nodes hosts "$name" "$count" 64)" -np "$n" "$@"
 }
 # The project's own programs, of one process each: rank after rank to the machines in turn. Sets the ranks' statuses.

@@ -66,6 +66,8 @@ mpi_programs() { # mpi_programs LIBRARY DIRECTORY
 	local n program
 	for n in $([ "$amount" = quick ] && echo 2 || echo 2 4); do
 		for program in messages collectives windows threads; do
+			# Threads that are the first to talk to a process wait in PMIx_Get for ever now and then, over other providers as well.
+			[ "$1,$program" != openmpi5,threads ] || continue
 			# osc/pt2pt, the one for windows without a BTL, refuses threads.
 			check "$1: $program, $n processes" passes "$1" 200 "$n" "$2/$program" $([ "$1,$program" != openmpi,collectives ] || echo one)
 		done
@@ -77,6 +79,12 @@ if command -v mpirun >/dev/null && [ -e build/mpi/messages ]; then
 	check "openmpi: windows by btl/ofi" one_sided
 else
 	skipped "Open MPI over libfabric: no mpirun here (openmpi-bin, libopenmpi-dev)"
+fi
+if [ -x build/fabric/openmpi5/bin/mpirun ] && [ -e build/fabric/ompi5/messages ]; then
+	# From the working directory of each process.
+	mpi_programs openmpi5 "$PWD/build/fabric/ompi5"
+else
+	skipped "Open MPI 5: PyPI's wheel is not in build/fabric (scripts/setup fabric)"
 fi
 if [ -x build/fabric/mpich/bin/mpiexec ]; then
 	mpi_programs mpich build/fabric/abi

@@ -105,7 +105,7 @@ if said=$("$vshmem" plan undo 2>&1) && within 30 is_as_before; then ok 'undo lea
 	diff <(echo "$before") <(state)
 fi
 
-# Killed as soon as a change is noted; a release has no named moments. What is killed at each is in plan_apply.rs.
+# Killed as soon as a change is noted; a release has no named moments. What is killed at each is in crates/vshmem_cli/tests/plan_apply.
 rounds=${ROUNDS:-3}
 for state in 'pool 1' 'guest 1' 'guest 2'; do
 	bad=0

@@ -78,7 +78,7 @@ fn a_killed_run_goes_on_and_loses_nothing() {
     fs::write(&journal, torn).unwrap();
     let output = run(place.path(), 2).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    assert!(text(&output).contains("resumes after"), "{}", text(&output));
+    assert!(text(&output).contains("runs are done; the rest takes"), "{}", text(&output));
     let samples = lines(&read(), "sample");
     assert_eq!(samples[..before.len()], before);
     let runs: HashSet<(String, u64)> = samples

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Queues that do not share a hint.
 const QUEUES: usize = 64;
+/// No id is negative.
+const NO_ID: u32 = u32::MAX;
 
 /// The slots at which this process expects the ends of a ring. Hints: always checked. What other
 /// threads note at the same time may be lost.
@@ -19,13 +21,12 @@ pub(crate) struct RingHints {
 impl RingHints {
     pub fn new() -> Self {
         let none = || std::array::from_fn(|_| AtomicU8::new(0));
-        // No id is negative.
-        let system_v = std::array::from_fn(|_| AtomicU32::new(u32::MAX));
+        let system_v = std::array::from_fn(|_| AtomicU32::new(NO_ID));
         Self { heads: none(), tails: none(), system_v }
     }
 
     /// Whether the queue of this id is known to be System V's. An id comes back when the slot has
-    /// been used 65,536 times, and so may this answer.
+    /// been used 65,536 times, and so may this answer, until it is found to be a POSIX queue's.
     #[inline]
     pub fn is_system_v(&self, queue: u32, id: i32) -> bool {
         self.system_v[queue as usize % QUEUES].load(Relaxed) == id as u32
@@ -33,6 +34,10 @@ impl RingHints {
 
     pub fn note_system_v(&self, queue: u32, id: i32) {
         self.system_v[queue as usize % QUEUES].store(id as u32, Relaxed);
+    }
+
+    pub fn forget_system_v(&self, queue: u32) {
+        self.system_v[queue as usize % QUEUES].store(NO_ID, Relaxed);
     }
 
     /// The slot of the oldest message.

@@ -2,121 +2,20 @@
 //! undone then is as it was. The kernel's files are those of a directory; the guests are real ones
 //! of QEMU, where it is installed.
 
+#[path = "../rig/mod.rs"]
 mod rig;
+
+mod host;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
+use host::{Host, SETTINGS};
 use rig::{Name, complaint, expect, refusal, until, vshmem};
 use serde_json::Value;
-
-/// Settings as most machines have them.
-const HOST: [(&str, &str); 8] = [
-    ("proc/sys/kernel/numa_balancing", "1"),
-    ("sys/kernel/mm/ksm/run", "1"),
-    ("sys/devices/system/cpu/online", "0-1"),
-    ("sys/devices/system/node/online", "0"),
-    ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave"),
-    ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance"),
-    ("sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "7"),
-    ("sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages", "3"),
-];
-
-/// A directory for /proc, /sys and /run, and a plan beside it.
-struct Host {
-    directory: tempfile::TempDir,
-}
-
-impl Host {
-    fn new() -> Self {
-        let host = Self { directory: tempfile::tempdir().unwrap() };
-        fs::create_dir_all(host.root().join("run")).unwrap();
-        for (file, text) in HOST {
-            host.write(file, &format!("{text}\n"));
-        }
-        host
-    }
-
-    fn root(&self) -> PathBuf {
-        self.directory.path().join("root")
-    }
-
-    fn write(&self, file: &str, text: &str) {
-        let place = self.root().join(file);
-        fs::create_dir_all(place.parent().unwrap()).unwrap();
-        fs::write(place, text).unwrap();
-    }
-
-    /// What there is, file by file. What was written has no line's end.
-    fn files(&self) -> BTreeMap<PathBuf, String> {
-        let mut files = BTreeMap::new();
-        let mut open = vec![self.root()];
-        while let Some(directory) = open.pop() {
-            for entry in fs::read_dir(directory).unwrap().flatten() {
-                if entry.path().is_dir() {
-                    open.push(entry.path());
-                } else {
-                    let text = fs::read_to_string(entry.path()).unwrap_or_default();
-                    files.insert(entry.path(), text.trim().to_owned());
-                }
-            }
-        }
-        files
-    }
-
-    /// Two guests of a CPU and 64 MiB each, whose names and pool are of this test alone.
-    fn plan(&self, name: &Name, options: &[&str]) -> String {
-        let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vshmem_plan/tests/machines");
-        let machine = format!("xml:{}", machines.join("two-cpus.xml").display());
-        let words = ["plan", "--topology", &machine, "--guests", "2", "--host-cpus", "0"];
-        let mut plan = rig::json(&[&words[..], options, &["--as", "json"]].concat());
-        for (number, guest) in plan["guests"].as_array_mut().unwrap().iter_mut().enumerate() {
-            guest["name"] = format!("{}-{number}", name.0).into();
-            guest["cells"][0]["bytes"] = (64 << 20).into();
-        }
-        for pool in plan["pools"].as_array_mut().unwrap() {
-            pool["name"] = Value::from(&*name.0);
-        }
-        let file = self.directory.path().join("plan.json");
-        fs::write(&file, plan.to_string()).unwrap();
-        file.display().to_string()
-    }
-
-    /// `vshmem plan WORDS`, killed at that moment.
-    fn run(&self, words: &[&str], kill_at: u32) -> Output {
-        let root = self.root();
-        let mut command = vshmem();
-        command.arg("plan").args(&words[..1]).arg("--root").arg(root).args(&words[1..]);
-        command.env("VSHMEM_PLAN_KILL_AT", kill_at.to_string()).output().unwrap()
-    }
-
-    /// The same, to its end, which must be good.
-    fn succeed(&self, words: &[&str]) -> Output {
-        let output = self.run(words, 0);
-        assert!(output.status.success(), "{words:?}: {}", complaint(&output));
-        output
-    }
-
-    fn apply(&self, plan: &str, to: &str, kill_at: u32) -> Output {
-        self.run(&["apply", "--plan", plan, "--to", to, "--emulated"], kill_at)
-    }
-
-    /// Undoes it, and is killed at each moment of that, too. How often.
-    fn undo(&self) -> u32 {
-        for kill_at in 1.. {
-            let output = self.run(&["undo"], kill_at);
-            if output.status.signal().is_none() {
-                assert!(output.status.success(), "{}", complaint(&output));
-                return kill_at - 1;
-            }
-        }
-        unreachable!("undo has fewer moments")
-    }
-}
 
 #[test]
 fn settings_are_as_they_were_whatever_moment_apply_and_undo_are_killed_at() {
@@ -146,7 +45,8 @@ fn a_setting_stays_while_another_plan_needs_it() {
         let words = ["apply", "--plan", &plan, "--to", "host", "--emulated", "--name", name];
         host.succeed(&words);
     }
-    let setting = |files: BTreeMap<PathBuf, String>| files[&host.root().join(HOST[0].0)].clone();
+    let setting =
+        |files: BTreeMap<PathBuf, String>| files[&host.root().join(SETTINGS[0].0)].clone();
     let applied = setting(host.files());
     assert_ne!(applied, setting(before.clone()));
     host.succeed(&["undo", "one"]);
@@ -159,7 +59,7 @@ fn a_setting_stays_while_another_plan_needs_it() {
 #[test]
 fn settings_are_as_they_were_in_whatever_order_plans_are_undone() {
     let host = Host::new();
-    host.write(HOST[7].0, "0\n");
+    host.write(SETTINGS[7].0, "0\n");
     let plan = |options: &[&str]| {
         let file = host.plan(&Name::new("orders"), options);
         fs::read_to_string(file).unwrap()
@@ -167,7 +67,7 @@ fn settings_are_as_they_were_in_whatever_order_plans_are_undone() {
     let file = host.directory.path().join("plan.json").display().to_string();
     let plans = [plan(&[]), plan(&["--hugepages", "2M"])];
     let before = host.files();
-    let pages = || fs::read_to_string(host.root().join(HOST[6].0)).unwrap().trim().to_owned();
+    let pages = || fs::read_to_string(host.root().join(SETTINGS[6].0)).unwrap().trim().to_owned();
     // The first by name has no huge pages.
     let names = ["a", "b", "c", "d"];
     let orders =
@@ -202,14 +102,14 @@ fn each_setting_is_written_and_the_check_finds_it() {
     assert!(host.apply(&plan, "host", 0).status.success());
     let files = host.files();
     let is = |file: &str| files[&host.root().join(file)].clone();
-    assert_eq!(is(HOST[0].0) + &is(HOST[1].0), "00");
-    assert_eq!(is(HOST[4].0), "performance");
+    assert_eq!(is(SETTINGS[0].0) + &is(SETTINGS[1].0), "00");
+    assert_eq!(is(SETTINGS[4].0), "performance");
     // Four are in use, and two guests have 64 MiB each.
-    assert_eq!(is(HOST[6].0), "68");
+    assert_eq!(is(SETTINGS[6].0), "68");
     let again = host.apply(&plan, "host", 0);
     assert_eq!(again.status.code(), Some(1));
     assert!(complaint(&again).contains("`vshmem plan undo plan`"), "{}", complaint(&again));
-    host.write(HOST[1].0, "1\n");
+    host.write(SETTINGS[1].0, "1\n");
     let check = host.run(&["check"], 0);
     assert_eq!(check.status.code(), Some(1));
     let text = String::from_utf8(check.stdout).unwrap();
@@ -272,7 +172,7 @@ fn an_output_that_cannot_be_written_to_undoes_nothing_and_stops_no_undo() {
         command.output().unwrap();
     };
     full(&["apply", "--plan", &plan, "--to", "host"]);
-    assert_eq!(host.files()[&host.root().join(HOST[0].0)], "0");
+    assert_eq!(host.files()[&host.root().join(SETTINGS[0].0)], "0");
     full(&["undo"]);
     assert_eq!(host.files(), before);
 }
