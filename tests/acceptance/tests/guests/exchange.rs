@@ -139,7 +139,7 @@ pub fn round_trips() {
         text.lines().filter(|line| line.contains(&place)).count()
     };
     let places = ["guests", "network", "kernel", "pool"].map(samples);
-    // Each with `raw`; those of POSIX also beside System V's, which are in one kernel and on TCP, too.
+    // Each with `raw`. System V's: in one kernel and over TCP, too. POSIX's: beside System V's.
     assert_eq!(places, [2 * 2 + 3 * 3, 2, 2 * 2 + 3, 2], "{text}");
     // What it has brought to the guests is gone.
     for guest in [1, 2] {
