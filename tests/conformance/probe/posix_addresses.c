@@ -82,3 +82,9 @@ CASE(shm_get_in_a_detached_segments_addresses)
 	say("shmat: %s", yes(at != (char *)-1));
 	say("zeros: %s", yes(at[0] == 0 && at[SEGMENT / 2 - 1] == 0));
 }
+
+CASE(shm_malloc_in_a_detached_segments_addresses)
+{
+	leave_a_segments_addresses();
+	say("malloc: %s", yes(malloc(SEGMENT / 2) != NULL));
+}

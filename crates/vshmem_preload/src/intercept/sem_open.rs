@@ -6,7 +6,6 @@ use libc::{c_int, c_uint, mode_t, sem_t};
 use vshmem_ipc::Errno;
 use vshmem_session::Posix;
 
-use crate::attached::mapping_cache;
 use crate::errno;
 use crate::next::next;
 use crate::posix::umask;
@@ -25,14 +24,8 @@ pub unsafe extern "C" fn sem_open(
     value: c_uint,
 ) -> *mut sem_t {
     if !route::posix_in_pool(Posix::Semaphore) {
-        // The C library needs addresses for it, too.
-        let opened = mapping_cache::map_with_room(|| {
-            let opened = next!(c"sem_open": fn(*const c_char, c_int, mode_t, c_uint) -> *mut sem_t,
-                               (name, flags, mode, value), libc::SEM_FAILED);
-            let is_short = opened == libc::SEM_FAILED && errno::get() == libc::ENOMEM;
-            if is_short { Err(Errno::NOMEM) } else { Ok(opened) }
-        });
-        return opened.unwrap_or(libc::SEM_FAILED);
+        return next!(c"sem_open": fn(*const c_char, c_int, mode_t, c_uint) -> *mut sem_t,
+                     (name, flags, mode, value), libc::SEM_FAILED);
     }
     // SAFETY: by the caller's contract.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
