@@ -82,8 +82,8 @@ pub enum Changes {
     ByReplacement,
 }
 
-/// The hypervisor-dependent bottom half of one pool: what the links share is that of their
-/// [`Device`], and each says here what is its own.
+/// The hypervisor-dependent bottom half of one pool. What all links share is in `device.rs`; each
+/// says here what is its own.
 pub trait Link: std::fmt::Debug + Send + Sync {
     /// Name of the link: `local`, `uml`, ...
     fn kind(&self) -> &'static str;

@@ -42,7 +42,7 @@ fn kill_until(end: Instant, pool: &Pool, ids: &[i64; 3], next: &mut dyn FnMut() 
     let mut kills = Kills { workers: 0, agents: 0 };
     while Instant::now() < end {
         std::thread::sleep(Duration::from_micros(next() % 60_000));
-        if next() % 40 == 0
+        if next().is_multiple_of(40)
             && let Some(agent) = pool.agent()
         {
             vshmem_acceptance::actor::kill(agent);
