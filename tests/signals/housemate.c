@@ -1,5 +1,5 @@
-/* A child of vfork that has the number of its parent, in a PID namespace of its own: housemate. Needs
- * root.
+/* A child of vfork that has the number of its parent, in a PID namespace of its own: housemate.
+ * Needs root.
  *
  * It works in its parent's memory. What it closes, and its end, are not its parent's. */
 #include <fcntl.h>

@@ -63,6 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "it forks")]
     fn a_child_has_not_opened_what_its_parent_has() {
         let mark = ForkMark::new().unwrap();
         assert!(mark.is_of_this_process());
