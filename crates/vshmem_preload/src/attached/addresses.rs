@@ -18,7 +18,7 @@ pub fn drop_mapping(start: usize, bytes: usize) {
     let own = start..start.saturating_add(bytes);
     let range = match process::joined() {
         Some(session) => {
-            let units = session.link().footprint(start, bytes);
+            let units = session.link().capabilities().footprint(start, bytes);
             if units == own { own } else { pieces::units_alone(session, own, units) }
         }
         None => own,

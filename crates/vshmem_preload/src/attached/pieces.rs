@@ -60,7 +60,7 @@ pub fn rights_at(address: usize) -> Option<Rights> {
 /// Of the units that a device has mapped for a range, those without a piece outside of the range
 /// ([`attach_table::without_others`]).
 pub fn units_alone(session: &Session, range: Range<usize>, units: Range<usize>) -> Range<usize> {
-    let unit = usize::try_from(session.link().page_bytes()).unwrap_or(usize::MAX);
+    let unit = usize::try_from(session.link().capabilities().page_bytes).unwrap_or(usize::MAX);
     attach_table::without_others(&PIECES, range, units, unit)
 }
 

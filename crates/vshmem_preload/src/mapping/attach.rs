@@ -209,7 +209,7 @@ pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) ->
         user::forget();
         return result;
     };
-    if lowest.bytes < lowest.whole && session.link().page_bytes() > PAGE as u64 {
+    if lowest.bytes < lowest.whole && session.link().capabilities().page_bytes > PAGE as u64 {
         // Several pieces may lie in one unit. Who takes the last one unmaps it, and must be alone:
         // somebody else's memory may lie there a moment later.
         drop(attaching);
