@@ -1,5 +1,5 @@
 //! Asking a lab's keeper. A keeper that is stopped, or frozen with its container, keeps its socket
-//! and never answers: whoever asks says so after some seconds.
+//! and never answers: a command that asks says so after some seconds.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
