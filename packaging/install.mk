@@ -12,9 +12,10 @@ SONAME = libvshmem.so.0
 VERSIONED = build/lib/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
-# Not what their tests have left there, nor the one that shows how to link statically, nor the one in Fortran, whose library few have:
-# a package with it could not be installed without a mirror.
-EXAMPLE_PROGRAMS = $(filter-out %.out %_static %/counter,$(wildcard build/examples/*))
+# Not what their tests have left there, nor those that show how to call the library, which have all of it in them, nor the one in
+# Fortran, whose library few have: a package with it could not be installed without a mirror.
+LIBRARY_PROGRAMS = ledger letters memory teams turns tally_static
+EXAMPLE_PROGRAMS = $(filter-out %.out %/counter $(LIBRARY_PROGRAMS:%=build/examples/%),$(wildcard build/examples/*))
 DKMS_SOURCES = core.c memory.c deaths.c pci.c vshmem.h Kbuild Makefile
 # Where the programs lie that the pages of libvshmem name; a package of Debian has its own.
 LIBRARY_EXAMPLES ?= $(PREFIX)/share/doc/vshmem/examples/library
