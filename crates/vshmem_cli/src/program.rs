@@ -109,14 +109,17 @@ enum Form {
     Script(PathBuf),
 }
 
+fn unreadable(place: &Path, error: &std::io::Error) -> Failure {
+    let shown = place.display();
+    let file = quoted(&place.to_string_lossy());
+    Failure::NotRun(format!(
+        "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {file}` lets everybody read it"
+    ))
+}
+
 fn look(place: &Path) -> Result<Form, Failure> {
     let shown = place.display();
-    let unreadable = |error: std::io::Error| {
-        Failure::NotRun(format!(
-            "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {}` lets everybody read it",
-            quoted(&place.to_string_lossy())
-        ))
-    };
+    let unreadable = |error| unreadable(place, &error);
     let refuse = |what: &str, remedy: String| {
         not_run(format!(
             "{shown} is {what}, so it would silently use the kernel's own IPC. {remedy}"
