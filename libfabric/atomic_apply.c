@@ -1,6 +1,6 @@
 /* Atomic operations on numbers, by the CPU.
  *
- * Each number is changed by compare-and-swap on an integer of its size, whoever does it: so the
+ * Each number is changed by compare-and-swap on an integer of its size, by every process: so the
  * owner of the memory, its peers on the pool and those that ask by message agree.
  */
 #include "atomic_apply.h"

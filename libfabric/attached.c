@@ -1,7 +1,7 @@
 /* Memory of the pool that this process has attached, by its id.
  *
- * A process attaches a memory once, whoever of its domains and endpoints uses it: this list counts
- * them. It also knows memory that the program has taken itself, as long as a region lies in it.
+ * A process attaches a memory once, for all of its domains and endpoints: this list counts them. It
+ * also knows memory that the program has taken itself, as long as a region lies in it.
  */
 #include "regions.h"
 

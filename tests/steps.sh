@@ -35,11 +35,11 @@ failed_tests() {
 		END { if (n == 0) tell(last); if (n > 12) print "and " n - 12 " more" }' "$1"
 }
 
-# Runs a command with an end in sight, its output in the step's log.
+# Runs a command, or a function that has been exported, with an end in sight, its output in the step's log.
 bounded() { # bounded NAME SECONDS COMMAND...
 	local log=$logs/$1.log limit=$2 status
 	shift 2
-	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+	timeout -k 10 "$limit" bash -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null
 	status=$?
 	[ $status != 124 ] || echo "it did not end within $limit s" >>"$log"
 	return $status

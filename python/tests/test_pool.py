@@ -17,6 +17,25 @@ class PoolTest(unittest.TestCase):
         self.assertEqual((len(pool.uuid), pool == vshmem.default_pool()), (16, True))
         self.assertEqual(pickle.loads(pickle.dumps(pool)), pool)
 
+    def test_two_handles_of_a_pool_use_the_same_objects_at_once(self):
+        name = processes.name("handles")
+        first = vshmem.SharedMemory(name, create=True, size=4096, pool=vshmem.Pool())
+        self.addCleanup(first.unlink)
+        others = [vshmem.SharedMemory(name, pool=pool) for pool in (vshmem.Pool(), None)]
+        others.append(vshmem.SharedMemory(name, pool=vshmem.default_pool().name))
+        first.buf[0] = 7
+        first.close()
+        self.assertEqual([other.buf[0] for other in others], [7, 7, 7])
+        code = f"import vshmem; vshmem.SharedMemory({name!r}, pool=vshmem.Pool()).buf[0] += 1"
+        child = os.fork()
+        if child == 0:
+            exec(code)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.assertEqual(others[0].buf[0], 8)
+        for other in others:
+            other.close()
+
     def test_one_that_is_not_there_is_named(self):
         with self.assertRaises(OSError) as caught:
             vshmem.Pool("no-pool-of-this-name")

@@ -255,7 +255,7 @@ def _close(kept: _Kept) -> None:
     except (BufferError, OSError, ValueError):
         pass  # a slice of it lives, or the pool is closed: this process ends
     kept.views, kept.memory = [], None
-    if kept.id in kept.pool._attached:
+    if kept.pool._is_attached(kept.id):
         return  # another handle of this process has it
     try:
         if not kept.is_linked():

@@ -22,6 +22,48 @@ class _Attached(_vshmem.Memory):
     __slots__ = ()
 
 
+class _Membership:
+    """What all handles of a pool share in this process, which is one client of it."""
+
+    def __init__(self, core: _vshmem.Pool) -> None:
+        self.core = core
+        self.attached: weakref.WeakValueDictionary[int, _Attached] = weakref.WeakValueDictionary()
+        self.lock = threading.Lock()
+        self.identify()
+
+    def identify(self) -> None:
+        """Asks the pool who this process is."""
+        self.name, self.uuid, self.domain, self.client, self.bytes = self.core.identify()
+        # This process, as the page of a lock names who has it; 0 is nobody.
+        self.holder = (self.domain + 1) << 32 | self.client
+        self.pid = os.getpid()
+
+    def attach(self, id: int, size: int) -> _Attached:
+        """Memory by its id. A process attaches it once: all that use it have the same object."""
+        with self.lock:
+            memory = self.attached.get(id)
+            if memory is None:
+                memory = self.core.attach(_Attached, id, size)
+                self.attached[id] = memory
+            return memory
+
+
+def _known(uuid: bytes) -> Optional[_Membership]:
+    """The membership that this process has in a pool already."""
+    # A child that got no place of its own may open the pool anew.
+    own = (one for one in _memberships if one.uuid == uuid and one.pid == os.getpid())
+    return next(own, None)
+
+
+def _join(name: Optional[str]) -> _Membership:
+    new = _Membership(_vshmem.Pool(name))
+    with _registering:
+        known = _known(new.uuid)
+        if known is None:
+            _memberships.add(new)
+        return known or new
+
+
 class Pool:
     """A pool that this process has joined.
 
@@ -33,43 +75,45 @@ class Pool:
     """
 
     def __init__(self, name: Optional[str] = None) -> None:
-        self._core = _vshmem.Pool(name)
-        self._spelling = name
-        self._uuid: bytes
-        self._identify()
-        self._attached: weakref.WeakValueDictionary[int, _Attached] = weakref.WeakValueDictionary()
-        self._lock = threading.Lock()
-        _pools.add(self)
+        self._use(_join(name), name)
 
-    def _identify(self) -> None:
-        self._name, self._uuid, self._domain, self._client, self._bytes = self._core.identify()
-        # This process, as the page of a lock names who has it; 0 is nobody.
-        self._holder = (self._domain + 1) << 32 | self._client
+    def _use(self, membership: _Membership, spelling: Optional[str]) -> None:
+        self._membership = membership
+        self._core = membership.core
+        self._attach = membership.attach
+        self._spelling = spelling
 
     @property
     def name(self) -> str:
         """The pool's name."""
-        return self._name
+        return self._membership.name
 
     @property
     def uuid(self) -> bytes:
         """Sixteen bytes that no other pool has."""
-        return self._uuid
+        return self._membership.uuid
 
     @property
     def domain(self) -> int:
         """The number of this machine, host or container in the pool."""
-        return self._domain
+        return self._membership.domain
 
     @property
     def client(self) -> int:
         """The number of this process in the pool."""
-        return self._client
+        return self._membership.client
 
     @property
     def size(self) -> int:
         """Bytes of the whole pool."""
-        return self._bytes
+        return self._membership.bytes
+
+    @property
+    def _holder(self) -> int:
+        return self._membership.holder
+
+    def _is_attached(self, id: int) -> bool:
+        return id in self._membership.attached
 
     def unlink(self, name: str) -> None:
         """Removes the name of an object of shared memory, whichever process has made it.
@@ -79,32 +123,23 @@ class Pool:
         """
         self._core.shm_unlink(name)
 
-    def _attach(self, id: int, size: int) -> _Attached:
-        """Memory by its id. A process attaches it once: all that use it have the same object."""
-        with self._lock:
-            memory = self._attached.get(id)
-            if memory is None:
-                memory = self._core.attach(_Attached, id, size)
-                self._attached[id] = memory
-            return memory
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pool) and other._uuid == self._uuid
+        return isinstance(other, Pool) and other.uuid == self.uuid
 
     def __hash__(self) -> int:
-        return hash(self._uuid)
+        return hash(self.uuid)
 
     def __repr__(self) -> str:
-        return f"<vshmem.Pool {self._name!r}, domain {self._domain}, client {self._client}>"
+        return f"<vshmem.Pool {self.name!r}, domain {self.domain}, client {self.client}>"
 
     def __reduce__(self) -> Any:
-        return _reopen, (self._spelling or self._name, self._uuid)
+        return _reopen, (self._spelling or self.name, self.uuid)
 
 
-# All that are open. In a child each becomes a client of its own.
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+# Of all pools that are open. In a child each becomes a client of its own.
+_memberships: weakref.WeakSet[_Membership] = weakref.WeakSet()
+_registering = threading.Lock()
 _default: Optional[Pool] = None
-_opened: weakref.WeakValueDictionary[bytes, Pool] = weakref.WeakValueDictionary()
 
 
 def default_pool() -> Pool:
@@ -129,49 +164,55 @@ def pool_of(pool: Union[Pool, str, None]) -> Pool:
 
 
 def _reopen(name: str, uuid: bytes) -> Pool:
-    for pool in [_default, *_pools]:
-        if pool is not None and pool._uuid == uuid:
-            return pool
-    pool = _opened.get(uuid) or Pool(name)
-    if pool._uuid != uuid:
+    if _default is not None and _default.uuid == uuid:
+        return _default
+    with _registering:
+        known = _known(uuid)
+    if known is not None:
+        pool = Pool.__new__(Pool)
+        pool._use(known, name)
+        return pool
+    pool = Pool(name)
+    if pool.uuid != uuid:
         raise FileNotFoundError(
             f"the pool {name} of this machine is not the one that was meant: its id is "
-            f"{pool._uuid.hex()}, not {uuid.hex()}. Give this machine the same pool"
+            f"{pool.uuid.hex()}, not {uuid.hex()}. Give this machine the same pool"
         )
-    _opened[uuid] = pool
     return pool
 
 
 # What is under way between the two ends of a fork; Python forks in one thread at a time.
-_under_way: list[tuple[Pool, int]] = []
+_under_way: list[tuple[_Membership, int]] = []
 _pipe: Optional[tuple[int, int]] = None
 
 
 def _before_fork() -> None:
     """Keeps a place in each pool for the child, with all that is attached here."""
     global _pipe
+    _registering.acquire()
     _under_way.clear()
     _pipe = None
-    pools = list(_pools)
-    if not pools:
+    memberships = list(_memberships)
+    if not memberships:
         return
     try:
         _pipe = os.pipe()
     except OSError:
         # Without it the parent could not say which process has a place: the child gets errors.
         return
-    for pool in pools:
-        pool._lock.acquire()
+    for membership in memberships:
+        membership.lock.acquire()
         try:
-            _under_way.append((pool, pool._core.fork_prepare()))
+            _under_way.append((membership, membership.core.fork_prepare()))
         except (OSError, ValueError):
             # The child has no place: it gets errors, and may open the pool anew.
-            pool._lock.release()
+            membership.lock.release()
 
 
 def _after_in_parent() -> None:
     """Learns the child's pid, or that there is none."""
     global _pipe
+    _registering.release()
     if _pipe is None:
         return
     reading, writing = _pipe
@@ -182,15 +223,16 @@ def _after_in_parent() -> None:
     said = os.read(reading, 4) if waits.poll(CHILD_MILLISECONDS) else struct.pack("i", 0)
     os.close(reading)
     pid = struct.unpack("i", said)[0] if len(said) == 4 else -1
-    for pool, place in _under_way:
-        pool._core.fork_parent(place, pid)
-        pool._lock.release()
+    for membership, place in _under_way:
+        membership.core.fork_parent(place, pid)
+        membership.lock.release()
     _under_way.clear()
 
 
 def _after_in_child() -> None:
     """Becomes a client of its own."""
     global _pipe
+    _registering.release()
     if _pipe is None:
         return
     reading, writing = _pipe
@@ -198,11 +240,11 @@ def _after_in_child() -> None:
     os.write(writing, struct.pack("i", os.getpid()))
     os.close(reading)
     os.close(writing)
-    for pool, place in _under_way:
-        pool._lock.release()
+    for membership, place in _under_way:
+        membership.lock.release()
         try:
-            pool._core.fork_child(place)
-            pool._identify()
+            membership.core.fork_child(place)
+            membership.identify()
         except OSError:
             pass  # calls say that it is no client
     _under_way.clear()

@@ -1,5 +1,5 @@
 /* Four threads of each rank on one endpoint at once: messages of their own tags, puts and atomic
- * operations to places of their own, all completions read by whoever looks.
+ * operations to places of their own, all completions read by any thread that looks.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +13,7 @@ static struct endpoint port;
 static struct region region;
 static int next, previous;
 
-/* Completions are counted by whoever reads them: one completes one. */
+/* Completions are counted by the thread that reads them: one completes one. */
 struct waiting {
 	struct fi_context2 context;
 	int done;

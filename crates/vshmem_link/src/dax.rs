@@ -5,15 +5,11 @@
 //! else (`granularity.rs`).
 
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection};
 
-use crate::device::{Device, entries, is_character_device, or_what_to_do};
-use crate::granularity::Granularity;
+use crate::device::{Device, Extent, entries, is_character_device};
 use crate::link::{Capabilities, Link, LinkKind, Sleeping};
 use crate::region::RegionError;
 
@@ -34,8 +30,6 @@ pub(crate) const KIND: LinkKind = LinkKind {
 #[derive(Debug)]
 pub struct Dax {
     device: Device,
-    bytes: u64,
-    align: u64,
 }
 
 /// What sysfs says about a device.
@@ -76,61 +70,35 @@ impl Dax {
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
         let remedy = "As root of this machine: `usermod --append --groups vshmem USER`, where the package vshmem is installed, which gives the device to that group; then log in again. Without it: `chgrp vshmem /dev/dax* && chmod 0660 /dev/dax*`";
-        let device = Device::open(place).map_err(|error| or_what_to_do(error, remedy))?;
+        let device = Device::open(place).map_err(|error| error.with_remedy(remedy))?;
         let shape = name_of(place)
             .and_then(|name| Shape::read(Path::new(DEVICES), name))
             .ok_or_else(|| RegionError::new(place, "find its size in sysfs", Errno::INVAL))?;
-        Ok(Self { device, bytes: shape.bytes, align: shape.align })
+        let extent = Extent { front: 0, bytes: shape.bytes, page_bytes: shape.align };
+        Ok(Self { device: device.with_extent(extent) })
     }
 }
 
 impl Link for Dax {
     fn kind(&self) -> &'static str {
-        "dax"
+        KIND.name
     }
 
     fn grade(&self) -> &'static str {
-        if self.align >= 2 << 20 { "2M" } else { "4K" }
+        if self.device.page_bytes() >= 2 << 20 { "2M" } else { "4K" }
     }
 
-    fn place(&self) -> &Path {
-        self.device.place()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn device(&self) -> &Device {
+        &self.device
     }
 
     fn capabilities(&self) -> Capabilities {
-        // These pages are the kernel's: it can sleep on them.
-        Capabilities { sleeping: Sleeping::InPool, ..Capabilities::DEVICE }
-    }
-
-    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
-        Granularity(self.align).map(&self.device, offset, bytes, protection)
-    }
-
-    unsafe fn map_at(
-        &self,
-        offset: u64,
-        bytes: usize,
-        protection: Protection,
-        at: NonNull<u8>,
-    ) -> Result<Mapping, Errno> {
-        // SAFETY: by this function's own contract.
-        unsafe { Granularity(self.align).map_at(&self.device, offset, bytes, protection, at) }
-    }
-
-    fn descriptor(&self) -> Option<i32> {
-        Some(self.device.number())
-    }
-
-    fn page_bytes(&self) -> u64 {
-        self.align
-    }
-
-    fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
-        Granularity(self.align).footprint(start, bytes)
+        Capabilities {
+            // These pages are the kernel's: it can sleep on them.
+            sleeping: Sleeping::InPool,
+            page_bytes: self.device.page_bytes(),
+            ..Capabilities::DEVICE
+        }
     }
 }
 

@@ -1,9 +1,15 @@
-//! What the links that have a device or a file are built on: a descriptor that survives the program
-//! it lives in, mapping by it, and how devices are recognised and listed.
+//! What all links are built on: opening a device or a file of the kind that it has to be, a
+//! descriptor that survives the program it lives in, mapping by that, and how devices are
+//! recognised and listed.
 //!
 //! Programs close descriptors that they do not know (`close_range(3, ~0)`) and open others in
 //! their place. So the descriptor is kept high up, and before each use it is compared with what it
 //! was; if it means something else by now, the file is opened again and the descriptor left alone.
+//!
+//! Of huge pages, and of dax devices with a large alignment, the kernel maps and unmaps whole units
+//! and nothing else. The units around a range are mapped, and the range inside is what the caller
+//! gets. Then a range can only lie at addresses that are the same as its offset modulo a unit, as
+//! segments of huge pages do on Linux.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,20 +18,33 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection, map_file, map_file_at, unless_confined};
+use vshmem_mem::{Mapping, Protection, map_file, map_file_at, map_file_free, unless_confined};
 
+use crate::granularity::{Granularity, PAGE_BYTES};
 use crate::region::{Region, RegionError};
 
 /// Lowest number for kept descriptors: above what programs use and select(2) can name, below the
 /// usual limit of 1024.
 const HIGH: i32 = 900;
 
-/// An open file that is checked before each use.
+/// An open device or file that is checked before each use, and the pool in it.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub struct Device {
     place: PathBuf,
     descriptor: AtomicI32,
     region: Region,
+    extent: Extent,
+}
+
+/// Where the pool lies in a device, and how it is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Bytes in front of it.
+    pub front: u64,
+    /// Its own bytes.
+    pub bytes: u64,
+    /// Bytes of the units that the kernel maps, each of them whole.
+    pub page_bytes: u64,
 }
 
 /// Whether a path is a character device.
@@ -40,14 +59,6 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     found.sort();
     found
-}
-
-/// Says to who is not allowed to use a device what the administrator can do about it.
-pub(crate) fn or_what_to_do(error: RegionError, remedy: &'static str) -> RegionError {
-    match error {
-        RegionError::Denied { place } => RegionError::DeniedDevice { place, remedy },
-        error => error,
-    }
 }
 
 fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
@@ -73,51 +84,148 @@ fn open_high(place: &Path) -> Result<OwnedFd, Errno> {
 }
 
 impl Device {
-    /// Opens a file for reading and writing.
-    pub fn open(place: &Path) -> Result<Self, RegionError> {
+    /// Opens a device for reading and writing.
+    pub(crate) fn open(place: &Path) -> Result<Self, RegionError> {
+        Self::open_kind(place, FileType::CharacterDevice, "no device")
+    }
+
+    /// Opens a regular file for reading and writing.
+    pub(crate) fn open_file(place: &Path) -> Result<Self, RegionError> {
+        Self::open_kind(place, FileType::RegularFile, "no regular file")
+    }
+
+    /// Of what kind it is, is decided on the descriptor that is mapped: what a path means can
+    /// change.
+    fn open_kind(
+        place: &Path,
+        kind: FileType,
+        otherwise: &'static str,
+    ) -> Result<Self, RegionError> {
         let file = open_high(place).map_err(|e| RegionError::new(place, "open it", e))?;
         let region =
             region_of(file.as_fd()).map_err(|e| RegionError::new(place, "look at it", e))?;
+        if FileType::from_raw_mode(region.mode) != kind {
+            return Err(RegionError::NotAFile { place: place.to_owned(), found: otherwise });
+        }
         // Later uses may come from another directory.
         let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
-        Ok(Self { place, descriptor: AtomicI32::new(file.into_raw_fd()), region })
+        let extent = Extent { front: 0, bytes: region.bytes, page_bytes: PAGE_BYTES };
+        Ok(Self { place, descriptor: AtomicI32::new(file.into_raw_fd()), region, extent })
     }
 
-    pub fn place(&self) -> &Path {
+    /// The same device, of which fstat(2) does not say how large it is.
+    pub(crate) fn with_bytes(mut self, bytes: u64) -> Self {
+        self.extent.bytes = bytes;
+        self
+    }
+
+    /// The same device, whose pool is not all of it or not mapped by the page.
+    pub(crate) fn with_extent(mut self, extent: Extent) -> Self {
+        self.extent = extent;
+        self
+    }
+
+    /// Its path.
+    pub(crate) fn place(&self) -> &Path {
         &self.place
     }
 
-    pub fn region(&self) -> Region {
+    /// What fstat(2) said of it.
+    pub(crate) fn region(&self) -> Region {
         self.region
     }
 
-    pub fn number(&self) -> i32 {
+    /// Bytes of the pool.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.extent.bytes
+    }
+
+    /// Bytes of the units that the kernel maps.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.extent.page_bytes
+    }
+
+    /// Where an offset of the pool lies in the file.
+    pub(crate) fn offset_in_file(&self, offset: u64) -> Result<u64, Errno> {
+        offset.checked_add(self.extent.front).ok_or(Errno::INVAL)
+    }
+
+    /// The kept descriptor.
+    pub(crate) fn number(&self) -> i32 {
         self.descriptor.load(Ordering::Relaxed)
     }
 
-    /// Maps a part of it anywhere.
-    pub fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
-        self.with(|file| map_file(file, offset, bytes, protection))
+    /// Maps a part of the pool anywhere.
+    pub(crate) fn map(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+    ) -> Result<Mapping, Errno> {
+        let offset = self.offset_in_file(offset)?;
+        if self.extent.page_bytes == PAGE_BYTES {
+            return self.with(|file| map_file(file, offset, bytes, protection));
+        }
+        let (whole, length) = Granularity(self.extent.page_bytes).whole(offset, bytes)?;
+        let mapping = self.with(|file| map_file(file, whole.start, length, protection))?;
+        let is_part = length != bytes;
+        Ok(if is_part { mapping.narrowed((offset - whole.start) as usize, bytes) } else { mapping })
     }
 
-    /// Maps a part of it at an address.
+    /// Maps a part of the pool at an address.
     ///
     /// # Safety
     /// Nothing that is still in use may lie in the range.
-    pub unsafe fn map_at(
+    pub(crate) unsafe fn map_at(
         &self,
         offset: u64,
         bytes: usize,
         protection: Protection,
         at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
+        let offset = self.offset_in_file(offset)?;
+        if self.extent.page_bytes == PAGE_BYTES {
+            // SAFETY: by this function's own contract.
+            return self.with(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
+        }
         // SAFETY: by this function's own contract.
-        self.with(|file| unsafe { map_file_at(file, offset, bytes, protection, at) })
+        unsafe { self.map_units_at(offset, bytes, protection, at) }
+    }
+
+    /// The same where units larger than a page are mapped.
+    ///
+    /// # Safety
+    /// As [`Device::map_at`].
+    unsafe fn map_units_at(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+        at: NonNull<u8>,
+    ) -> Result<Mapping, Errno> {
+        let unit = self.extent.page_bytes;
+        let (whole, length) = Granularity(unit).whole(offset, bytes)?;
+        if length == bytes && (at.addr().get() as u64).is_multiple_of(unit) {
+            // SAFETY: by this function's own contract.
+            return self.with(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
+        }
+        let before = (offset - whole.start) as usize;
+        let start = at.addr().get().checked_sub(before).ok_or(Errno::INVAL)?;
+        if !(start as u64).is_multiple_of(unit) {
+            return Err(Errno::INVAL);
+        }
+        // What lies in the range itself may be replaced, by the caller's contract; what lies around
+        // it may not, so all of it has to be free.
+        // SAFETY: by this function's own contract for the range at `at`, which is given up here.
+        unsafe { vshmem_mem::unmap(at, bytes) }?;
+        let mapping =
+            self.with(|file| map_file_free(file, whole.start, length, protection, start))?;
+        Ok(mapping.narrowed(before, bytes))
     }
 
     /// Uses the file, opened again if need be and if the program has not confined itself: EBADF
     /// then.
-    pub fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
@@ -143,7 +251,7 @@ impl Device {
 
 impl Device {
     /// Opens the file anew, and closes what was open if that is still this device's own.
-    pub fn reopen(&self) -> Result<(), Errno> {
+    pub(crate) fn reopen(&self) -> Result<(), Errno> {
         let fresh = open_high(&self.place)?;
         let former = self.with(|file| Ok(file.as_raw_fd()));
         self.descriptor.store(fresh.into_raw_fd(), Ordering::Relaxed);
@@ -162,5 +270,35 @@ impl Drop for Device {
             // SAFETY: just checked to be this device's own descriptor, which no other code closes.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_device_or_no_file_is_refused_by_what_was_opened() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let said = Device::open(file.path()).unwrap_err().to_string();
+        assert!(said.contains("no device"), "{said}");
+        let said = Device::open_file(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(said.contains("no regular file"), "{said}");
+    }
+
+    #[test]
+    fn a_pool_behind_other_bytes_is_mapped_where_it_lies() {
+        use std::os::unix::fs::FileExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(3 * PAGE_BYTES).unwrap();
+        file.as_file().write_all_at(b"pool", PAGE_BYTES).unwrap();
+        let extent = Extent { front: PAGE_BYTES, bytes: 2 * PAGE_BYTES, page_bytes: PAGE_BYTES };
+        let device = Device::open_file(file.path()).unwrap().with_extent(extent);
+        let mapping = device.map(0, PAGE_BYTES as usize, Protection::default()).unwrap();
+        let mut found = [0; 4];
+        vshmem_mem::Map::of(mapping).read(0, &mut found).unwrap();
+        assert_eq!(&found, b"pool");
+        assert_eq!(device.bytes(), 2 * PAGE_BYTES);
+        assert!(device.map(u64::MAX, 1, Protection::default()).is_err());
     }
 }

@@ -6,8 +6,9 @@
 //!
 //! # To add a link
 //! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open `device`, [`Link`] for
-//!    it with what it can ([`Capabilities`]), and `KIND`, which says how its devices are recognised
-//!    from others, found and opened.
+//!    it with that device and what it can ([`Capabilities`]), and `KIND`, which says how its
+//!    devices are recognised, found and opened. What all links share is in `device`: opening, the
+//!    check of what was opened, size, mapping, a descriptor that a program cannot take away.
 //! 2. Add `NAME::KIND` to the list in `discovery`, and the type to the list below.
 //! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in
 //!    docs/internals/links.md what it can and the longest time that a waiter may lie unnoticed.

@@ -1,5 +1,6 @@
 //! What a link is to those above it.
 
+use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -9,6 +10,8 @@ use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection};
 use vshmem_sync::Doorbell;
 
+use crate::device::Device;
+use crate::granularity::{Granularity, PAGE_BYTES};
 use crate::region::{Region, RegionError};
 
 /// Where the words lie that a thread of this domain can sleep on.
@@ -35,6 +38,8 @@ pub struct Capabilities {
     /// Whether a child that fork has made has its parent's mappings. Where it has not, nothing is
     /// at their addresses, and it has to map them again.
     pub children_inherit: bool,
+    /// Bytes of the units that the kernel maps and unmaps, each of them whole.
+    pub page_bytes: u64,
 }
 
 impl Capabilities {
@@ -44,7 +49,18 @@ impl Capabilities {
         memory: Memory::Device,
         changes: Changes::InPlace,
         children_inherit: true,
+        page_bytes: PAGE_BYTES,
     };
+
+    /// The range of addresses that a mapping of `bytes` at `start` took, where larger units than it
+    /// was asked for are mapped.
+    #[must_use]
+    pub fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
+        match self.page_bytes {
+            PAGE_BYTES => start..start.saturating_add(bytes),
+            large => Granularity(large).footprint(start, bytes),
+        }
+    }
 }
 
 /// What lies behind a mapping of a pool.
@@ -66,25 +82,35 @@ pub enum Changes {
     ByReplacement,
 }
 
-/// The hypervisor-dependent bottom half of one pool.
+/// The hypervisor-dependent bottom half of one pool. What all links share is in `device.rs`; each
+/// says here what is its own.
 pub trait Link: std::fmt::Debug + Send + Sync {
     /// Name of the link: `local`, `uml`, ...
     fn kind(&self) -> &'static str;
 
-    /// File or device.
-    fn place(&self) -> &Path;
-
-    /// Bytes of the region.
-    fn bytes(&self) -> u64;
+    /// What it is mapped by.
+    fn device(&self) -> &Device;
 
     /// What it can, and what has to be done in another way under it.
     fn capabilities(&self) -> Capabilities;
+
+    /// File or device.
+    fn place(&self) -> &Path {
+        self.device().place()
+    }
+
+    /// Bytes of the region.
+    fn bytes(&self) -> u64 {
+        self.device().bytes()
+    }
 
     /// Maps a range of the pool, whole pages, anywhere.
     ///
     /// # Errors
     /// What mmap(2) says.
-    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno>;
+    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        self.device().map(offset, bytes, protection)
+    }
 
     /// Maps a range of the pool, whole pages, at an address, replacing what is mapped there.
     ///
@@ -100,7 +126,10 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         bytes: usize,
         protection: Protection,
         at: NonNull<u8>,
-    ) -> Result<Mapping, Errno>;
+    ) -> Result<Mapping, Errno> {
+        // SAFETY: by this function's own contract.
+        unsafe { self.device().map_at(offset, bytes, protection, at) }
+    }
 
     /// Copies bytes out of the pool, from a whole page on. Returns how many there are.
     ///
@@ -129,8 +158,10 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         if zero { write_zeros(self, offset, bytes) } else { Ok(()) }
     }
 
-    /// The descriptor that a program must not use or close, if one is kept.
-    fn descriptor(&self) -> Option<i32>;
+    /// The descriptor that a program must not use or close.
+    fn descriptor(&self) -> i32 {
+        self.device().number()
+    }
 
     /// What to do when ENOMEM comes back from [`Link::map`], where that has causes of the
     /// hypervisor's.
@@ -146,11 +177,6 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// The pool's file, where the pool is one of this machine's.
     fn file(&self) -> Option<Region> {
         None
-    }
-
-    /// Bytes of the pages that the kernel maps of it at least.
-    fn page_bytes(&self) -> u64 {
-        PAGE_BYTES
     }
 
     /// What notifies other domains, where the link can.
@@ -177,16 +203,7 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     fn ended_processes(&self, _descriptor: BorrowedFd<'_>) -> Vec<u32> {
         Vec::new()
     }
-
-    /// The range of addresses that a mapping of `bytes` at `start` took, where the device maps
-    /// larger units than it was asked for.
-    fn footprint(&self, start: usize, bytes: usize) -> std::ops::Range<usize> {
-        start..start.saturating_add(bytes)
-    }
 }
-
-/// Bytes of the pages that are usual.
-pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Writes zeros to a range of a pool through a mapping of its own.
 pub(crate) fn write_zeros<L: Link + ?Sized>(

@@ -109,4 +109,12 @@ impl RegionError {
             errno => Self::Failed { place, tried, errno },
         }
     }
+
+    /// With what the administrator can do for a user who is not allowed to use a device.
+    pub(crate) fn with_remedy(self, remedy: &'static str) -> Self {
+        match self {
+            Self::Denied { place } => Self::DeniedDevice { place, remedy },
+            error => error,
+        }
+    }
 }

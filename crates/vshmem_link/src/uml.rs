@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection, remap_part};
 
 use crate::device::{Device, is_character_device};
+use crate::granularity::PAGE_BYTES;
 use crate::link::{Capabilities, Link, LinkKind};
 use crate::region::RegionError;
 
@@ -18,8 +19,6 @@ use crate::region::RegionError;
 const DEVICE: &str = "/dev/mmapper";
 /// Bytes that are asked for first when looking for the size of the region: 1 TiB.
 const LARGEST: u64 = 1 << 40;
-/// The granule of the search.
-const PAGE: u64 = 4096;
 
 /// What distinguishes it from others.
 pub(crate) const KIND: LinkKind = LinkKind {
@@ -38,7 +37,6 @@ pub(crate) const KIND: LinkKind = LinkKind {
 #[derive(Debug)]
 pub struct Uml {
     device: Device,
-    bytes: u64,
 }
 
 impl Uml {
@@ -49,7 +47,7 @@ impl Uml {
     pub fn open(place: &Path) -> Result<Self, RegionError> {
         let device = Device::open(place)?;
         let bytes = region_bytes(&device).map_err(|e| RegionError::new(place, "map it", e))?;
-        Ok(Self { device, bytes })
+        Ok(Self { device: device.with_bytes(bytes) })
     }
 
     /// Maps what lies in front of a part, and moves the part out of it.
@@ -63,7 +61,7 @@ impl Uml {
         protection: Protection,
         at: Option<NonNull<u8>>,
     ) -> Result<Mapping, Errno> {
-        let end = offset.checked_add(bytes as u64).filter(|end| *end <= self.bytes);
+        let end = offset.checked_add(bytes as u64).filter(|end| *end <= self.bytes());
         let prefix = usize::try_from(end.ok_or(Errno::INVAL)?).map_err(|_| Errno::NOMEM)?;
         // All rights at first: what a PFN mapping may become is fixed when it is made.
         let whole = self.device.map(0, prefix, Protection::READ_WRITE)?;
@@ -80,20 +78,20 @@ impl Uml {
 /// The device does not tell its size, and maps nothing longer than it is.
 fn region_bytes(device: &Device) -> Result<u64, Errno> {
     let maps = |bytes: u64| device.map(0, bytes as usize, Protection::default()).map(drop);
-    maps(PAGE)?;
+    maps(PAGE_BYTES)?;
     // The superblock holds the pool's own size, which is checked against this.
-    let header = vshmem_mem::Map::of(device.map(0, PAGE as usize, Protection::default())?);
+    let header = vshmem_mem::Map::of(device.map(0, PAGE_BYTES as usize, Protection::default())?);
     let declared = header.load(SIZE_AT, vshmem_mem::Ordering::Relaxed).unwrap_or(0);
-    if (PAGE..LARGEST).contains(&declared) && maps(declared).is_ok() {
+    if (PAGE_BYTES..LARGEST).contains(&declared) && maps(declared).is_ok() {
         return Ok(declared);
     }
     // Not a pool, or a truncated one: measure by halving, for the error message.
-    let (mut low, mut high) = (1, LARGEST / PAGE);
+    let (mut low, mut high) = (1, LARGEST / PAGE_BYTES);
     while low < high {
         let middle = low + (high - low).div_ceil(2);
-        if maps(middle * PAGE).is_ok() { low = middle } else { high = middle - 1 }
+        if maps(middle * PAGE_BYTES).is_ok() { low = middle } else { high = middle - 1 }
     }
-    Ok(low * PAGE)
+    Ok(low * PAGE_BYTES)
 }
 
 /// Where a superblock keeps the size of its pool. Checked against `vshmem_wire` by a test of the
@@ -102,15 +100,11 @@ pub const SIZE_AT: u64 = 96;
 
 impl Link for Uml {
     fn kind(&self) -> &'static str {
-        "uml"
+        KIND.name
     }
 
-    fn place(&self) -> &Path {
-        self.device.place()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn device(&self) -> &Device {
+        &self.device
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -118,7 +112,7 @@ impl Link for Uml {
     }
 
     fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
-        if offset == 0 && bytes as u64 <= self.bytes {
+        if offset == 0 && bytes as u64 <= self.bytes() {
             return self.device.map(0, bytes, protection);
         }
         // SAFETY: no address is given.
@@ -132,15 +126,11 @@ impl Link for Uml {
         protection: Protection,
         at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
-        if offset == 0 && bytes as u64 <= self.bytes {
+        if offset == 0 && bytes as u64 <= self.bytes() {
             // SAFETY: by this function's own contract.
             return unsafe { self.device.map_at(0, bytes, protection, at) };
         }
         // SAFETY: by this function's own contract.
         unsafe { self.map_part(offset, bytes, protection, Some(at)) }
-    }
-
-    fn descriptor(&self) -> Option<i32> {
-        Some(self.device.number())
     }
 }

@@ -38,7 +38,7 @@ pub fn nodes_of(
     most: usize,
 ) -> Option<BytesByNode> {
     link.file()?;
-    let page = link.page_bytes();
+    let page = link.capabilities().page_bytes;
     let mapping = link.map(offset, usize::try_from(bytes).ok()?, Protection::default()).ok()?;
     let backed = pool.superblock().backed == 1;
     let found = pages_by_node(&mapping, page as usize, most, backed).ok()?;

@@ -5,7 +5,7 @@
  * The semaphore (number 0 of the set, value 1) is held with SEM_UNDO, so if a process is killed
  * with it gives it back. Under it are counted, in the segment: how often it changed hands, all
  * turns, and each name's turns. Names are 1 to 15. What was counted is written at the end, too:
- * whoever was killed between two counts has left one turn without a name. */
+ * a process that was killed between two counts has left one turn without a name. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

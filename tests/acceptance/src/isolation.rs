@@ -75,6 +75,48 @@ fn look(actor: &mut Actor, of: &Objects, at: i64) -> Vec<String> {
     orders.iter().map(|order| actor.ask(order)).collect()
 }
 
+/// Makes an object of each kind in the first pool, with something in it; they, and the address of
+/// the segment.
+fn fill(member: &mut Actor) -> (Objects, i64) {
+    let key = member.number("ftok /etc/passwd 7");
+    let of = Objects {
+        segment: member.number(&format!("shmget {key} 4096 01666")),
+        set: member.number(&format!("semget {key} 1 01666")),
+        queue: member.number(&format!("msgget {key} 01666")),
+        key,
+    };
+    let at = member.number(&format!("shmat {} 0", of.segment));
+    assert_eq!(member.number(&format!("poke {at} 0 4711")), 4711);
+    assert_eq!(member.ask(&format!("semop {} 0,3", of.set)), "0");
+    assert_eq!(member.ask(&format!("msgsnd {} 1 secret", of.queue)), "0");
+    (of, at)
+}
+
+/// Objects of the second pool under the same key, and by chance under the same ids, are other
+/// objects. The waiter in the first pool is not woken by what happens to them: it `sleeps`.
+fn use_own_objects(user: &mut Actor, of: &Objects, sleeps: &dyn Fn() -> bool) {
+    let key = of.key;
+    let segment = user.number(&format!("shmget {key} 4096 01600"));
+    let set = user.number(&format!("semget {key} 1 01600"));
+    let queue = user.number(&format!("msgget {key} 01600"));
+    assert_eq!((segment, set, queue), (of.segment, of.set, of.queue), "the ids are alike");
+    let place = user.number(&format!("shmat {segment} 0"));
+    assert_eq!(user.number(&format!("peek {place} 0")), 0);
+    assert_eq!(user.number(&format!("semctl {set} 0 getval")), 0);
+    assert_eq!(user.ask(&format!("msgrcv {queue} 0 04000")), "-1 ENOMSG");
+    assert_eq!(user.number(&format!("poke {place} 0 1")), 1);
+    assert_eq!(user.ask(&format!("semop {set} 0,9")), "0");
+    assert!(sleeps());
+    for order in [
+        format!("shmctl {segment} rmid"),
+        format!("semctl {set} 0 rmid"),
+        format!("msgctl {queue} rmid"),
+    ] {
+        assert_eq!(user.ask(&order), "0");
+    }
+    assert!(sleeps());
+}
+
 /// Tries every call from the second pool with what is known of the first. `on_first` and
 /// `on_second` start members; they may be started in different domains each time.
 ///
@@ -87,17 +129,8 @@ pub fn matrix(
     on_second: &dyn Fn() -> Actor,
 ) {
     let mut member = on_first();
-    let key = member.number("ftok /etc/passwd 7");
-    let of = Objects {
-        segment: member.number(&format!("shmget {key} 4096 01666")),
-        set: member.number(&format!("semget {key} 1 01666")),
-        queue: member.number(&format!("msgget {key} 01666")),
-        key,
-    };
-    let at = member.number(&format!("shmat {} 0", of.segment));
-    assert_eq!(member.number(&format!("poke {at} 0 4711")), 4711);
-    assert_eq!(member.ask(&format!("semop {} 0,3", of.set)), "0");
-    assert_eq!(member.ask(&format!("msgsnd {} 1 secret", of.queue)), "0");
+    let (of, at) = fill(&mut member);
+    let key = of.key;
     let before = look(&mut member, &of, at);
 
     let mut other_user = on_second();
@@ -116,35 +149,15 @@ pub fn matrix(
     let after = look(&mut member, &of, at);
     assert_eq!(before, after, "what lies in pool 1 has changed");
 
-    // Objects of its own under the same key, and by chance under the same ids, are other objects.
-    let own = other_user.number(&format!("shmget {key} 4096 01600"));
-    let own_set = other_user.number(&format!("semget {key} 1 01600"));
-    let own_queue = other_user.number(&format!("msgget {key} 01600"));
-    assert_eq!((own, own_set, own_queue), (of.segment, of.set, of.queue), "the ids are alike");
-    let place = other_user.number(&format!("shmat {own} 0"));
-    assert_eq!(other_user.number(&format!("peek {place} 0")), 0);
-    assert_eq!(other_user.number(&format!("semctl {own_set} 0 getval")), 0);
-    assert_eq!(other_user.ask(&format!("msgrcv {own_queue} 0 04000")), "-1 ENOMSG");
-    assert_eq!(other_user.number(&format!("poke {place} 0 1")), 1);
-    // A waiter in one pool is not woken from the other.
     member.tell(&format!("semop {} 0,-9", of.set));
     until("the member sleeps", || first.waiters(of.set) == 1);
-    assert_eq!(other_user.ask(&format!("semop {own_set} 0,9")), "0");
-    assert_eq!(first.waiters(of.set), 1);
-    for order in [
-        format!("shmctl {own} rmid"),
-        format!("semctl {own_set} 0 rmid"),
-        format!("msgctl {own_queue} rmid"),
-    ] {
-        assert_eq!(other_user.ask(&order), "0");
-    }
-    assert_eq!(first.waiters(of.set), 1);
-    let mut colleague = on_first();
-    assert_eq!(colleague.ask(&format!("semop {} 0,6", of.set)), "0");
+    use_own_objects(&mut other_user, &of, &|| first.waiters(of.set) == 1);
+    let mut other_member = on_first();
+    assert_eq!(other_member.ask(&format!("semop {} 0,6", of.set)), "0");
     assert_eq!(member.hear(), "0");
     assert_eq!(member.number(&format!("peek {at} 0")), 4711);
     assert_eq!(member.ask(&format!("msgrcv {} 0 04000", of.queue)), "1 secret");
-    // The kernel's own are a third world.
+    // The kernel's own are of neither pool.
     let mut outside = Actor::start(Command::new("env").arg("-u").arg("LD_PRELOAD"));
     assert_eq!(outside.ask(&format!("shmctl {} stat", of.segment)), "-1 EINVAL");
     assert_eq!(outside.ask(&format!("shmget {key} 0 0")), "-1 ENOENT");
@@ -157,6 +170,6 @@ pub fn matrix(
         format!("semctl {} 0 rmid", of.set),
         format!("msgctl {} rmid", of.queue),
     ] {
-        assert_eq!(colleague.ask(&order), "0");
+        assert_eq!(other_member.ask(&order), "0");
     }
 }

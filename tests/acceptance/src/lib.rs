@@ -6,6 +6,7 @@
 //! | `build` | finds or builds what is tested |
 //! | `pool` | a pool that goes when its test ends |
 //! | `actor` | a program under `vshmem run`, here or in a guest, that makes one System V call per order |
+//! | `churn` | objects that workers share while they are killed at random |
 //! | `crash` | wakers that die halfway |
 //! | `guests` | a lab with a pool |
 //! | `isolation` | two pools, and what one may know of the other |
@@ -14,6 +15,7 @@
 
 pub mod actor;
 pub mod build;
+pub mod churn;
 pub mod crash;
 pub mod guests;
 pub mod isolation;

@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	rounds(&side, count, child != 0);
 	clock_gettime(CLOCK_MONOTONIC, &over);
 	if (child == 0) {
-		/* Whoever closes first would end what the other still waits for. */
+		/* The first to close would end what the other still waits for. */
 		char word;
 		must(read(ends[0], &word, 1) == 1, "the other has ended");
 		close_side(&side);

@@ -12,7 +12,7 @@ use std::path::Path;
 const PAGE: u64 = 4096;
 const ROW: usize = 12;
 
-/// A word of a worker's page; the order is that of `struct page` in programs/storm.c.
+/// A word of a worker's page; the order is that of `struct page` in programs/storm.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     Operations,

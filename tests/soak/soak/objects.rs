@@ -17,7 +17,7 @@ pub const KEYS: i32 = 3;
 /// At the start of the shared segment; then who is inside, and how many have been.
 pub const MAGIC: u64 = 0x50a4;
 
-/// Ids, in the order of `struct objects` in programs/storm.c.
+/// Ids, in the order of `struct objects` in programs/storm.h.
 #[derive(Debug, Clone, Copy)]
 pub struct Objects {
     pub tokens: i32,

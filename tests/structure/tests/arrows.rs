@@ -27,9 +27,19 @@ fn imports(folder: &std::path::Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(root().join(folder).join("Cargo.toml"))
         .expect("a crate has a manifest");
     let manifest: toml::Table = text.parse().expect("a manifest is TOML");
-    let named =
-        manifest.get("dependencies").and_then(toml::Value::as_table).cloned().unwrap_or_default();
-    named.keys().filter(|name| name.starts_with("vshmem_")).cloned().collect()
+    // Those of one architecture or system are imports like the others.
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let of_targets = targets.into_iter().flat_map(toml::Table::values);
+    std::iter::once(&toml::Value::Table(manifest.clone()))
+        .chain(of_targets)
+        .flat_map(|table| ["dependencies", "build-dependencies"].map(|kind| table.get(kind)))
+        .flatten()
+        .filter_map(toml::Value::as_table)
+        .flat_map(toml::Table::iter)
+        .map(|(name, what)| what.get("package").and_then(toml::Value::as_str).unwrap_or(name))
+        .filter(|name| name.starts_with("vshmem_"))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -107,7 +117,13 @@ impl<'ast> Visit<'ast> for Named<'_> {
 
 impl Named<'_> {
     fn look(&mut self, names: &[String]) {
-        let written = names.join("::");
+        // What std has of core has both names.
+        let written = match names.split_first() {
+            Some((first, rest)) if first == "core" && !rest.is_empty() => {
+                format!("std::{}", rest.join("::"))
+            }
+            _ => names.join("::"),
+        };
         self.found |=
             written == self.beginning || written.starts_with(&format!("{}::", self.beginning));
     }

@@ -247,7 +247,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
         clean: room.pages_clean * PAGE_BYTES,
         owner_uid: superblock.owner_uid,
         mode: format!("{:04o}", superblock.mode),
-        page_size: link.page_bytes(),
+        page_size: link.capabilities().page_bytes,
         nodes: nodes_of(link.as_ref(), &pool, 0, total, MOST_PAGES).as_ref().map(NodeBytes::of),
         node_ranges: superblock.node_ranges().iter().map(|it| Range::of(it, layout)).collect(),
         limits: Limits {

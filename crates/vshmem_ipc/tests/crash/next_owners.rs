@@ -88,7 +88,7 @@ fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
     reason = "`await_child` waits, by pid: it must also see it stop"
 )]
 fn stopped_at(order: &Order) -> Result<(), String> {
-    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "buries").expect("a scenario");
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "reaps").expect("a scenario");
     let run = Run::new(scenario);
     let session = run.join();
     (scenario.prepare)(&session);
@@ -113,7 +113,7 @@ fn stopped_at(order: &Order) -> Result<(), String> {
 
 #[test]
 fn reaping_that_is_stopped_anywhere_takes_nothing_of_those_who_come_next() {
-    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "buries").expect("a scenario");
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "reaps").expect("a scenario");
     let mut orders = Vec::new();
     let only = std::env::var("CRASH_ONLY").unwrap_or_default();
     for (name, times) in run::points(scenario) {

@@ -109,8 +109,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "forks", act: forks, ..PLAIN },
     Scenario { name: "execs", act: execs, ..PLAIN },
     Scenario { name: "leaves", act: leaves, ..PLAIN },
-    Scenario { name: "buries", victim: true, act: reaps, ..PLAIN },
-    Scenario { name: "buries-domain", prepare: prepare_domain, act: reaps_domain, ..PLAIN },
+    Scenario { name: "reaps", victim: true, act: reaps, ..PLAIN },
+    Scenario { name: "reaps-domain", prepare: prepare_domain, act: reaps_domain, ..PLAIN },
     Scenario { name: "repairs", victim: true, repairs: true, act: repairs, ..PLAIN },
 ];
 

@@ -15,15 +15,13 @@ mod sysfs;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection};
 use vshmem_sync::Doorbell;
 
-use crate::device::{Device, or_what_to_do};
+use crate::device::Device;
 use crate::link::{Capabilities, Link, LinkKind};
 use crate::region::RegionError;
 use driver::{DriverDoorbell, Info};
@@ -60,7 +58,6 @@ enum Grade {
 #[derive(Debug)]
 pub struct Ivshmem {
     device: Arc<Device>,
-    bytes: u64,
     grade: Grade,
 }
 
@@ -70,37 +67,41 @@ impl Ivshmem {
     /// # Errors
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
-        let with_driver = driver::is_device(place);
-        let remedy = if with_driver { ASK_FOR_ACCESS } else { LOAD_THE_DRIVER };
-        let device = Device::open(place).map_err(|error| or_what_to_do(error, remedy))?;
-        let device = Arc::new(device);
-        if !with_driver {
-            if sysfs::is_driven(place) {
-                return Err(RegionError::Failed {
-                    place: place.to_owned(),
-                    tried: "use it while the driver has it. Use the device in /dev/vshmem instead",
-                    errno: Errno::BUSY,
-                });
-            }
-            let bytes = device.region().bytes;
-            return Ok(Self { device, bytes, grade: Grade::Sysfs });
-        }
+        if driver::is_device(place) { Self::open_driver(place) } else { Self::open_resource(place) }
+    }
+
+    fn open_driver(place: &Path) -> Result<Self, RegionError> {
+        let device = Device::open(place).map_err(|error| error.with_remedy(ASK_FOR_ACCESS))?;
         let info = device
             .with(Info::of)
             .map_err(|errno| RegionError::new(place, "ask the driver about it", errno))?;
+        let device = Arc::new(device.with_bytes(info.bytes()));
         let grade = match info.peer() {
             Some(peer) => {
                 Grade::Interrupts(Arc::new(DriverDoorbell::new(Arc::clone(&device), peer)))
             }
             None => Grade::Driver,
         };
-        Ok(Self { device, bytes: info.bytes(), grade })
+        Ok(Self { device, grade })
+    }
+
+    fn open_resource(place: &Path) -> Result<Self, RegionError> {
+        let device =
+            Device::open_file(place).map_err(|error| error.with_remedy(LOAD_THE_DRIVER))?;
+        if sysfs::is_driven(place) {
+            return Err(RegionError::Failed {
+                place: place.to_owned(),
+                tried: "use it while the driver has it. Use the device in /dev/vshmem instead",
+                errno: Errno::BUSY,
+            });
+        }
+        Ok(Self { device: Arc::new(device), grade: Grade::Sysfs })
     }
 }
 
 impl Link for Ivshmem {
     fn kind(&self) -> &'static str {
-        "ivshmem"
+        KIND.name
     }
 
     fn grade(&self) -> &'static str {
@@ -111,35 +112,12 @@ impl Link for Ivshmem {
         }
     }
 
-    fn place(&self) -> &Path {
-        self.device.place()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn device(&self) -> &Device {
+        &self.device
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::DEVICE
-    }
-
-    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
-        self.device.map(offset, bytes, protection)
-    }
-
-    unsafe fn map_at(
-        &self,
-        offset: u64,
-        bytes: usize,
-        protection: Protection,
-        at: NonNull<u8>,
-    ) -> Result<Mapping, Errno> {
-        // SAFETY: by this function's own contract.
-        unsafe { self.device.map_at(offset, bytes, protection, at) }
-    }
-
-    fn descriptor(&self) -> Option<i32> {
-        Some(self.device.number())
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {

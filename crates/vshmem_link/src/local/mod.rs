@@ -1,24 +1,21 @@
 //! Link `local`: a file on tmpfs or hugetlbfs, for processes and containers of one kernel, and for
 //! the host's part in a pool that it lends to guests.
 
-use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FileType};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection};
 use vshmem_sync::Doorbell;
 
 mod label;
 
-use crate::device::{Device, entries};
+use crate::device::{Device, Extent, entries};
 use crate::file_limit;
-use crate::granularity::Granularity;
+use crate::granularity::PAGE_BYTES;
 use crate::link::{
-    Candidate, Capabilities, Changes, Link, LinkKind, Memory, PAGE_BYTES, Sleeping, write_zeros,
+    Candidate, Capabilities, Changes, Link, LinkKind, Memory, Sleeping, write_zeros,
 };
 use crate::region::{Region, RegionError};
 use crate::served::Served;
@@ -47,17 +44,16 @@ pub(crate) const KIND: LinkKind = LinkKind {
 #[derive(Debug)]
 pub struct Local {
     device: Device,
-    /// Bytes in front of the pool: 0, or a label for guests' nvdimm drivers.
-    front: u64,
-    /// Bytes of a huge page, for a file on hugetlbfs: it is mapped in whole ones only.
-    huge_page: Option<Granularity>,
 }
 
-/// Bytes of a huge page, if a file lies on hugetlbfs.
-fn huge_page_of(file: BorrowedFd<'_>) -> Option<Granularity> {
+/// Bytes of the pages that a file is mapped in: on hugetlbfs in whole huge ones only.
+fn page_bytes_of(file: BorrowedFd<'_>) -> u64 {
     const HUGETLBFS: i64 = 0x9584_58f6;
-    let system = rustix::fs::fstatfs(file).ok().filter(|system| system.f_type == HUGETLBFS)?;
-    u64::try_from(system.f_bsize).ok().filter(|bytes| bytes.is_power_of_two()).map(Granularity)
+    let system = rustix::fs::fstatfs(file).ok().filter(|system| system.f_type == HUGETLBFS);
+    system
+        .and_then(|system| u64::try_from(system.f_bsize).ok())
+        .filter(|bytes| bytes.is_power_of_two())
+        .unwrap_or(PAGE_BYTES)
 }
 
 impl Local {
@@ -72,24 +68,23 @@ impl Local {
     /// # Errors
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
-        let device = Device::open(place)?;
-        let link = Self { device, front: 0, huge_page: None };
-        link.check()?;
-        let Self { device, .. } = link;
-        let (front, huge_page) = device
-            .with(|file| Ok((label::front_of(file, device.region().bytes), huge_page_of(file))))
-            .map_err(|errno| RegionError::new(place, "read it", errno))?;
-        Ok(Self { device, front, huge_page })
+        let link = Self { device: Device::open_file(place)? };
+        link.check_owner()?;
+        let bytes = link.device.region().bytes;
+        let extent = |file: BorrowedFd<'_>| {
+            // 0, or a label for guests' nvdimm drivers.
+            let front = label::front_of(file, bytes);
+            Ok(Extent { front, bytes: bytes - front, page_bytes: page_bytes_of(file) })
+        };
+        let extent = link.device.with(extent);
+        let extent = extent.map_err(|errno| RegionError::new(place, "read it", errno))?;
+        Ok(Self { device: link.device.with_extent(extent) })
     }
 
-    /// Whether the open file is what it may be. Decided on the descriptor that is mapped: what a
-    /// path means can change.
-    fn check(&self) -> Result<(), RegionError> {
-        let place = || self.place().to_owned();
+    /// Whether a file that is called a user's private pool is that. Decided on the descriptor that
+    /// is mapped.
+    fn check_owner(&self) -> Result<(), RegionError> {
         let Region { owner, mode, .. } = self.device.region();
-        if FileType::from_raw_mode(mode) != FileType::RegularFile {
-            return Err(RegionError::NotAFile { place: place(), found: "no regular file" });
-        }
         let Some(uid) = self.name().and_then(private_owner) else { return Ok(()) };
         let why = if owner != uid {
             format!("it belongs to user {owner}")
@@ -98,13 +93,7 @@ impl Local {
         } else {
             return Ok(());
         };
-        Err(RegionError::NotPrivate { place: place(), uid, why })
-    }
-
-    /// Bytes of the file in front of the pool.
-    #[must_use]
-    pub fn front(&self) -> u64 {
-        self.front
+        Err(RegionError::NotPrivate { place: self.place().to_owned(), uid, why })
     }
 
     /// The name in a pool's file name.
@@ -137,21 +126,18 @@ fn private_owner(name: &str) -> Option<u32> {
 
 impl Link for Local {
     fn kind(&self) -> &'static str {
-        "local"
+        KIND.name
     }
 
-    fn place(&self) -> &Path {
-        self.device.place()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.device.region().bytes - self.front
+    fn device(&self) -> &Device {
+        &self.device
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let start = self.device.offset_in_file(offset)?;
         let mut used = 0;
         while used < into.len() {
-            let at = offset + self.front + used as u64;
+            let at = start + used as u64;
             match self.device.with(|file| rustix::io::pread(file, &mut into[used..], at)) {
                 Ok(0) => break,
                 Ok(more) => used += more,
@@ -172,51 +158,20 @@ impl Link for Local {
             memory: Memory::File,
             changes: Changes::InPlace,
             children_inherit: true,
-        }
-    }
-
-    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
-        let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
-        match self.huge_page {
-            Some(page) => page.map(&self.device, offset, bytes, protection),
-            None => self.device.map(offset, bytes, protection),
-        }
-    }
-
-    unsafe fn map_at(
-        &self,
-        offset: u64,
-        bytes: usize,
-        protection: Protection,
-        at: NonNull<u8>,
-    ) -> Result<Mapping, Errno> {
-        let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
-        // SAFETY: by this function's own contract.
-        unsafe {
-            match self.huge_page {
-                Some(page) => page.map_at(&self.device, offset, bytes, protection, at),
-                None => self.device.map_at(offset, bytes, protection, at),
-            }
-        }
-    }
-
-    fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
-        match self.huge_page {
-            Some(page) => page.footprint(start, bytes),
-            None => start..start.saturating_add(bytes),
+            page_bytes: self.device.page_bytes(),
         }
     }
 
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
+        let start = self.device.offset_in_file(offset)?;
         if zero {
             // These pages are there already: writing zeros is cheaper than freeing and taking them.
             // The limit on the size of files counts for a file that is as long already,
             // too.
-            let end = (offset + self.front).saturating_add(bytes);
+            let end = start.saturating_add(bytes);
             if bytes as usize <= ZEROS.len() && file_limit::allows(end).is_ok() {
                 let few = &ZEROS[..bytes as usize];
-                let written =
-                    self.device.with(|file| rustix::io::pwrite(file, few, offset + self.front));
+                let written = self.device.with(|file| rustix::io::pwrite(file, few, start));
                 if written == Ok(few.len()) {
                     return Ok(());
                 }
@@ -226,12 +181,7 @@ impl Link for Local {
         }
         self.device.with(|file| {
             loop {
-                match rustix::fs::fallocate(
-                    file,
-                    FallocateFlags::KEEP_SIZE,
-                    offset + self.front,
-                    bytes,
-                ) {
+                match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, start, bytes) {
                     Err(Errno::INTR) => {}
                     other => return other,
                 }
@@ -239,16 +189,8 @@ impl Link for Local {
         })
     }
 
-    fn descriptor(&self) -> Option<i32> {
-        Some(self.device.number())
-    }
-
     fn file(&self) -> Option<Region> {
         Some(self.device.region())
-    }
-
-    fn page_bytes(&self) -> u64 {
-        self.huge_page.map_or(PAGE_BYTES, |page| page.0)
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Map, Mapping, Protection, map_file, map_file_at};
 
 use super::ioctl::pass;
-use crate::device::{Device, or_what_to_do};
+use crate::device::Device;
 use crate::region::RegionError;
 
 /// The device.
@@ -78,14 +78,14 @@ impl Gntdev {
                 tried: "map grants without it. Load the module: modprobe xen-gntdev",
                 errno: Errno::NOENT,
             },
-            error => or_what_to_do(error, ASK_FOR_ACCESS),
+            error => error.with_remedy(ASK_FOR_ACCESS),
         })?;
         Ok(Self { device, opener: AtomicU32::new(own_pid()) })
     }
 
-    /// The kept descriptor.
-    pub fn number(&self) -> i32 {
-        self.device.number()
+    /// The device itself.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Maps pages of a row of grants. With `at`, exactly there.

@@ -24,6 +24,7 @@ use super::announcement::{self, Announcement, DIRECTORY, place_of, refresh};
 use super::doorbell::XenDoorbell;
 use super::forwarder::Forwarder;
 use super::gntdev::Gntdev;
+use crate::device::Device;
 use crate::link::{Capabilities, Changes, Link, LinkKind};
 use crate::region::RegionError;
 
@@ -46,7 +47,7 @@ pub(crate) const KIND: LinkKind = LinkKind {
 pub struct Xen {
     place: PathBuf,
     announcement: Announcement,
-    device: Gntdev,
+    gntdev: Gntdev,
     doorbell: Arc<XenDoorbell>,
     /// Whether the page tables are the hypervisor's.
     paravirtual: bool,
@@ -77,7 +78,7 @@ impl Xen {
     pub(crate) fn of(announcement: Announcement) -> Result<Self, RegionError> {
         Ok(Self {
             place: place_of(&announcement.name),
-            device: Gntdev::open()?,
+            gntdev: Gntdev::open()?,
             doorbell: Arc::new(XenDoorbell::new(announcement.own, &announcement.name)),
             announcement,
             // One that does not say is as old as PV.
@@ -97,7 +98,11 @@ impl Xen {
 
 impl Link for Xen {
     fn kind(&self) -> &'static str {
-        "xen"
+        KIND.name
+    }
+
+    fn device(&self) -> &Device {
+        self.gntdev.device()
     }
 
     fn grade(&self) -> &'static str {
@@ -126,7 +131,7 @@ impl Link for Xen {
     fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
         self.may_map(protection)?;
         // SAFETY: no address is given.
-        unsafe { self.device.map(self.announcement.grants, offset, bytes, protection, None) }
+        unsafe { self.gntdev.map(self.announcement.grants, offset, bytes, protection, None) }
     }
 
     unsafe fn map_at(
@@ -138,11 +143,7 @@ impl Link for Xen {
     ) -> Result<Mapping, Errno> {
         self.may_map(protection)?;
         // SAFETY: by this function's own contract.
-        unsafe { self.device.map(self.announcement.grants, offset, bytes, protection, Some(at)) }
-    }
-
-    fn descriptor(&self) -> Option<i32> {
-        Some(self.device.number())
+        unsafe { self.gntdev.map(self.announcement.grants, offset, bytes, protection, Some(at)) }
     }
 
     fn no_room(&self) -> Option<&'static str> {

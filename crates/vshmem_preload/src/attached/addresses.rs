@@ -14,7 +14,7 @@ pub const PAGE: usize = 4096;
 /// Unmaps a range of the pool without a notice, with what the device had to map around it.
 pub fn drop_mapping(start: usize, bytes: usize) {
     let range = match process::joined() {
-        Some(session) => session.link().footprint(start, bytes),
+        Some(session) => session.link().capabilities().footprint(start, bytes),
         None => start..start.saturating_add(bytes),
     };
     drop_range(range.start, range.len());

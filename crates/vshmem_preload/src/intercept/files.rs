@@ -96,15 +96,14 @@ fn opening_stream(path: *const c_char, call: impl FnOnce() -> *mut FILE) -> *mut
 
 /// Whether a descriptor is of the pool's file.
 fn is_the_pools(file: c_int) -> bool {
-    let Some(pool) = process::joined().and_then(|session| session.link().descriptor()) else {
-        return false;
-    };
+    let Some(session) = process::joined() else { return false };
     let identity = |file: c_int| {
         // SAFETY: the descriptor is only borrowed for one call.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
         rustix::fs::fstat(file).ok().map(|state| (state.st_dev, state.st_ino))
     };
-    identity(pool).is_some() && identity(pool) == identity(file)
+    let pool = identity(session.link().descriptor());
+    pool.is_some() && pool == identity(file)
 }
 
 /// fopen(3).

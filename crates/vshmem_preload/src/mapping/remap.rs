@@ -98,7 +98,7 @@ fn place(session: &Session, piece: Piece, request: RemapRequest) -> Result<Optio
         return errno::untouched(|| fixed::remap(session, piece, request)).map(Some);
     }
     // Of a dax device the kernel would give addresses at which each touch is SIGBUS.
-    if !request.is_in_units_of(session.link().page_bytes() as usize) {
+    if !request.is_in_units_of(session.link().capabilities().page_bytes as usize) {
         return Err(Errno::INVAL);
     }
     if more && !piece.holds(start, bytes) {

@@ -39,7 +39,7 @@ fn around(start: usize, bytes: usize) -> Option<(usize, usize)> {
         if shown == 0 || !piece.touches(start, end) {
             return;
         }
-        let units = link.footprint(piece.start, shown);
+        let units = link.capabilities().footprint(piece.start, shown);
         if piece.start == start {
             from = from.min(units.start);
         }

@@ -269,14 +269,14 @@ impl Part {
     /// Whether the device, which may map larger units than a page, can map it at an address.
     fn suits(self, session: &Session, start: usize) -> bool {
         let apart = (start as u64).abs_diff(self.begin());
-        self.shown() == 0 || apart.is_multiple_of(session.link().page_bytes())
+        self.shown() == 0 || apart.is_multiple_of(session.link().capabilities().page_bytes)
     }
 
     /// What else the flags ask for, of all that the device has mapped for it. None of it can make
     /// the call fail.
     fn finish(self, session: &Session, start: usize) {
         let (request, shown) = (self.request, self.shown());
-        let units = session.link().footprint(start, shown);
+        let units = session.link().capabilities().footprint(start, shown);
         let ask = |number, words: [usize; 3]| {
             // SAFETY: the range was just mapped; the calls change no content.
             errno::untouched(|| unsafe { system_call(number, words) });

@@ -69,13 +69,13 @@ fn a_client_that_was_reaped_while_it_claimed_spoils_no_list_of_the_next_owner() 
     explore(3, || {
         let map = new_map();
         assert!(of(&map, NEXT).claim(THINGS[0]).expect("a claim"));
-        let undertaker = Arc::clone(&map);
+        let reaper = Arc::clone(&map);
         let reaping = thread::spawn(move || {
-            reap(&undertaker, FORMER, |_| ());
-            reclaim(&undertaker, THINGS[1], FORMER);
+            reap(&reaper, FORMER, |_| ());
+            reclaim(&reaper, THINGS[1], FORMER);
         });
-        let heir = Arc::clone(&map);
-        let next = thread::spawn(move || of(&heir, NEXT).claim(THINGS[1]).expect("a claim"));
+        let next_owner = Arc::clone(&map);
+        let next = thread::spawn(move || of(&next_owner, NEXT).claim(THINGS[1]).expect("a claim"));
         let _ = of(&map, FORMER).claim(THINGS[1]);
         reaping.join().expect("a thread");
         let both = next.join().expect("a thread");

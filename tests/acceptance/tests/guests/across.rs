@@ -16,7 +16,7 @@ pub const TESTS: &[Test] = &[
     ("an_agent_killed_alone_is_replaced", death::agent_alone),
     ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
     (
-        "an_agent_and_the_last_client_killed_together_are_buried_for_the_next_program",
+        "an_agent_and_the_last_client_killed_together_are_reaped_for_the_next_program",
         death::agent_and_last,
     ),
     ("a_waker_killed_at_any_step_leaves_nobody_asleep", step::wakers),

@@ -29,7 +29,7 @@ pub fn python() {
     if guests.shell(1, &format!("test -x {PYTHON}")).code != 0 {
         return say(&format!("SKIPPED: the guests have no {PYTHON}"));
     }
-    // Whoever made it is killed.
+    // The process that made it is killed.
     let made = "if os.fork() == 0:
     memory = opened(create=True, size=1 << 20)
     memory.buf[:5] = b\"hello\"

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use vshmem_acceptance::churn::Shared;
 use vshmem_acceptance::suite::say;
 use vshmem_acceptance::{Actor, build, until};
 
 use crate::shared;
 
 const SECONDS: u64 = 15;
-const TOKENS: [i64; 2] = [5, 4];
 
 /// Starts a worker, kills it after a while, and so on; prints how many.
 fn line(program: &str, ids: &[i64; 3], seed: u64) -> String {
@@ -24,11 +24,8 @@ pub fn soak() {
     let guests = shared();
     let pool = guests.pool();
     let mut keeper = Actor::on(pool);
-    let set = keeper.number("semget 0 2 0600");
-    for (at, tokens) in TOKENS.iter().enumerate() {
-        assert_eq!(keeper.ask(&format!("semctl {set} {at} setval {tokens}")), "0");
-    }
-    let ids = [set, keeper.number("msgget 0 0600"), keeper.number("shmget 0 65536 0600")];
+    let objects = Shared::make(&mut keeper);
+    let ids = objects.ids();
     let churn = build::programs("tests/acceptance/programs").join("churn");
     let here =
         format!("{} run --pool {} -- {}", build::vshmem().display(), pool.name(), churn.display());
@@ -61,23 +58,8 @@ pub fn soak() {
     until("all dead clients are reaped", || {
         pool.rows("clients").iter().filter(|row| is_ours(row)).count() == 1
     });
-    let mut of = |at: usize| keeper.number(&format!("semctl {set} {at} getval"));
-    assert_eq!(of(0) + of(1), TOKENS.iter().sum::<i64>(), "tokens were lost or made");
-    assert!(keeper.ask(&format!("shmctl {} stat", ids[2])).starts_with("nattch 0 "));
-    for row in pool.rows("segments").iter().filter(|row| row["id"] != ids[2]) {
-        // Killed between shmget and IPC_RMID: as with the kernel.
-        assert!(row["nattch"] == 0 && row["status"] == serde_json::json!([]), "{row}");
-        assert_eq!(keeper.ask(&format!("shmctl {} rmid", row["id"])), "0");
-    }
-    pool.assert_clean();
-    for order in [
-        format!("semctl {set} 0 rmid"),
-        format!("msgctl {} rmid", ids[1]),
-        format!("shmctl {} rmid", ids[2]),
-    ] {
-        assert_eq!(keeper.ask(&order), "0");
-    }
-    pool.assert_clean();
+    objects.assert_conserved(pool, &mut keeper);
+    objects.remove(pool, &mut keeper);
     say(&format!(
         "{} workers killed in guest 1, {} on the host, guest 2 whole, in {:.0} s; tokens conserved, pool check clean",
         kills[..2].join(" + "),

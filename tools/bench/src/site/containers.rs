@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -52,14 +51,6 @@ impl Site for Containers {
 
     fn cpus(&self) -> [usize; 2] {
         self.cpus
-    }
-
-    fn pin(&self, side: Side) -> Option<usize> {
-        Some(self.cpus[side as usize])
-    }
-
-    fn address(&self) -> Ipv4Addr {
-        Ipv4Addr::LOCALHOST
     }
 
     fn run(&self, side: Side, job: &Job) -> Result<String> {

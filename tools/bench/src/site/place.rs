@@ -36,9 +36,13 @@ pub trait Site: Sync {
     /// The two CPUs of this machine that the sides run on.
     fn cpus(&self) -> [usize; 2];
     /// The CPU that a program of that side has to pin itself to; none where it has no choice.
-    fn pin(&self, side: Side) -> Option<usize>;
+    fn pin(&self, side: Side) -> Option<usize> {
+        Some(self.cpus()[side as usize])
+    }
     /// The second side's address, as the first reaches it.
-    fn address(&self) -> Ipv4Addr;
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
     /// Who emulates the sides, instruction by instruction, if anybody does: then their speed says
     /// nothing.
     fn emulated(&self) -> Option<String> {

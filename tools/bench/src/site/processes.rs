@@ -1,6 +1,5 @@
 //! Two processes of this domain.
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use super::place::{Job, Materials, Side, Site};
@@ -50,14 +49,6 @@ impl Site for Processes {
 
     fn cpus(&self) -> [usize; 2] {
         self.cpus
-    }
-
-    fn pin(&self, side: Side) -> Option<usize> {
-        Some(self.cpus[side as usize])
-    }
-
-    fn address(&self) -> Ipv4Addr {
-        Ipv4Addr::LOCALHOST
     }
 
     fn run(&self, _side: Side, job: &Job) -> Result<String> {
