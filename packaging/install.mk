@@ -12,10 +12,13 @@ SONAME = libvshmem.so.0
 VERSIONED = build/lib/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
-# Not what their tests have left there, nor the one that shows how to link statically, nor the one in Fortran, whose library few have:
-# a package with it could not be installed without a mirror.
-EXAMPLE_PROGRAMS = $(filter-out %.out %_static %/counter,$(wildcard build/examples/*))
+# Not what their tests have left there, nor those that show how to call the library, which have all of it in them, nor the one in
+# Fortran, whose library few have: a package with it could not be installed without a mirror.
+LIBRARY_PROGRAMS = ledger letters memory teams turns tally_static
+EXAMPLE_PROGRAMS = $(filter-out %.out %/counter $(LIBRARY_PROGRAMS:%=build/examples/%),$(wildcard build/examples/*))
 DKMS_SOURCES = core.c memory.c deaths.c pci.c vshmem.h Kbuild Makefile
+# Where the programs lie that the pages of libvshmem name; a package of Debian has its own.
+LIBRARY_EXAMPLES ?= $(PREFIX)/share/doc/vshmem/examples/library
 SED = sed -e 's,@PREFIX@,$(PREFIX),g' -e 's,@LIBDIR@,$(LIBDIR),g' -e 's,@VERSION@,$(VERSION),g'
 # install_edited SOURCE MODE TARGET
 install_edited = install -d "$(dir $3)" && $(SED) $1 >"$3" && chmod $2 "$3"
@@ -30,7 +33,8 @@ manual:
 	@rm -rf build/manual
 	@$(BIN_DIR)/vshmem manual build/manual
 	@mkdir -p build/manual/man3 build/manual/man5 build/manual/man7
-	@awk -v version=$(VERSION) -v directory=build/manual/man3 -f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h
+	@awk -v version=$(VERSION) -v directory=build/manual/man3 -v examples=@EXAMPLES@ \
+		-f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h
 	@$(SED) packaging/man/vshmem-pools.5 >build/manual/man5/vshmem-pools.5
 	@$(SED) packaging/man/fi_vshmem.7 >build/manual/man7/fi_vshmem.7
 
@@ -61,6 +65,7 @@ install: install-built
 	$(call install_all,755,$(BENCH_PROGRAMS),$(OWN_LIBDIR)/bench)
 	$(call install_all,755,$(EXAMPLE_PROGRAMS),$(OWN_LIBDIR)/examples)
 	$(call install_all,644,examples/*.c examples/*.h,$(PREFIX)/share/doc/vshmem/examples)
+	install -D -m 644 examples/library/*.c -t $D$(PREFIX)/share/doc/vshmem/examples/library
 	install -D -m 644 packaging/job7.conf packaging/containers/kubernetes.yaml -t $D$(PREFIX)/share/doc/vshmem/examples
 	install -D -m 755 packaging/slurm/prolog packaging/slurm/epilog packaging/slurm/taskprolog -t $D$(OWN_LIBDIR)/slurm
 	install -D -m 644 packaging/slurm/pools.sh -t $D$(OWN_LIBDIR)/slurm
@@ -80,6 +85,7 @@ install: install-built
 	install -d $D/etc/vshmem/pools.d
 	$(call install_all,644,build/manual/man1/*,$(MANDIR)/man1)
 	$(call install_all,644,build/manual/man3/*,$(MANDIR)/man3)
+	sed -i 's,@EXAMPLES@,$(subst -,\\-,$(LIBRARY_EXAMPLES)),' $D$(MANDIR)/man3/vshmem_*.3
 	$(call install_all,644,build/manual/man5/*,$(MANDIR)/man5)
 	$(call install_all,644,build/manual/man7/*,$(MANDIR)/man7)
 	install -D -m 644 build/manual/completions/vshmem.bash $D$(PREFIX)/share/bash-completion/completions/vshmem

@@ -30,6 +30,31 @@ check "the objects are those that \`vshmem ls\` shows" rows 3
 check "and go when they are removed" eval '"$build/tally" $pool remove && rows 0'
 alone() { "$build/neighbours" $pool | grep -q ': domain [0-9]*, 1 process(es)'; }
 check "a process alone counts itself" alone
+by_name() { "$build/neighbours" $pool "$("$vshmem" ls --pool $pool --json | sed -n 's/.*"name": "\(.*\)".*/\1/p' | head -n 1)" |
+	grep -q 'is this domain, and takes part: 1'; }
+check "and finds its domain by name" by_name
+nobody() { "$build/neighbours" $pool nobody | grep -q 'nobody does not take part'; }
+check "but none that is not there" nobody
+said() { # said WORDS PROGRAM...: it ends well and says so
+	local words=$1
+	shift
+	[[ $(timeout 120 "$@") == *"$words"* ]]
+}
+check "memory that a process holds and two children write into" \
+	said "written by its id and as a child" "$build/memory" $pool
+check "two processes take turns" said "2000 turns" "$build/turns" $pool
+check "letters" said " 0 wrong" "$build/letters" $pool
+check "a team" said "5 members agree" "$build/teams" $pool 5
+check "a ledger's first line" "$build/ledger" $pool add one
+check "and the second" "$build/ledger" $pool add two
+check "are both there" said "8 bytes of user" "$build/ledger" $pool show
+check "and go" "$build/ledger" $pool remove
+half() { VSHMEM_POOL=$pool "$build/picture" half "$1" >/dev/null; }
+drawn() { half 1 && half 0 && VSHMEM_POOL=$pool "$build/picture" show "$build/picture.out" >/dev/null &&
+	[ "$(stat -c %s "$build/picture.out")" = 38415 ]; }
+check "a picture of two halves" drawn
+empty() { ! "$vshmem" ls --pool $pool --json | grep -q '"id":'; }
+check "nothing is left in the pool" empty
 sound() { "$vshmem" pool check $pool >/dev/null; }
 check "nothing is wrong in the pool" sound
 echo "$passed passed, $failed failed"

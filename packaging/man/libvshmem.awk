@@ -1,8 +1,8 @@
 # Pages of section 3 out of vshmem.h: a page for each of its groups, named after the group's first function, one line for
 # each other function that sends the reader there, and libvshmem.3, which lists them.
-#   awk -v version=0.1.0 -v directory=man3 -f libvshmem.awk vshmem.h
+#   awk -v version=0.1.0 -v directory=man3 -v examples=/usr/share/doc/libvshmem-dev/examples -f libvshmem.awk vshmem.h
 # A comment "Name: sentence." begins a group; what follows it after an empty line describes the group, as later comments
-# without a declaration under them do. "Errors: " begins its list of errors. A comment above declarations is about these.
+# without a declaration under them do. "Errors: " begins its list of errors, "Examples: " names programs. A comment above declarations is about these.
 function escaped(text) {
 	gsub(/\\/, "\\e", text)
 	gsub(/-/, "\\-", text)
@@ -47,6 +47,7 @@ function end_comment() {
 	if (!comments) return
 	if (!preface) preface = paragraphs(1, last_of_preface())
 	else if (comment[1] ~ /^Errors: ?/) add_errors()
+	else if (comment[1] ~ /^Examples: /) programs[group] = substr(comment[1], 11)
 	else if (comment[1] ~ /^[A-Z][a-z]+: /) begin_group()
 	else { about = paragraphs(1, comments); has_about = 1 }
 	comments = 0
@@ -71,6 +72,12 @@ function declare(line,    name) {
 	} else if (match(line, /^(struct|enum) vshmem_[a-z]+/))
 		subject = subject (subject == "" ? "" : ", ") substr(line, RSTART, RLENGTH)
 }
+function examples_of(g,    count, all, i, text) {
+	count = split(programs[g], all, /, /)
+	for (i = 1; i <= count; i++)
+		text = text (i > 1 ? ".br\n" : "") ".I " escaped(examples "/" all[i]) "\n"
+	return text
+}
 function references(others,    i, text) {
 	for (i = 1; i <= group; i++) if (i != others) text = text ",\n.BR " page[i] " (3)"
 	return text
@@ -90,6 +97,7 @@ function page_of(g, file,    count, all, i, list) {
 	printf "%s%s%s", ".SH DESCRIPTION\n", described[g], calls[g] >file
 	print ".SH RETURN VALUE\nFunctions that return\n.I int\nreturn 0 or more when they did what they were asked,\nand a negative errno otherwise." >file
 	if (errors[g] != "") printf "%s%s", ".SH ERRORS\n", errors[g] >file
+	if (programs[g] != "") printf "%s%s", ".SH EXAMPLES\n", examples_of(g) >file
 	print ".SH SEE ALSO\n.BR libvshmem (3)" references(g) >file
 }
 /^#|^extern|^}$/ && !in_body { next }

@@ -80,7 +80,7 @@ walks() {
 # A page of section 3 for everything that libvshmem exports, made as `make manual` makes it, and found by `man`.
 library_pages() {
 	local header=crates/vshmem_capi/include/vshmem.h call
-	mkdir "$pages/man3" && awk -v version=0 -v directory="$pages/man3" -f packaging/man/libvshmem.awk $header || return
+	mkdir "$pages/man3" && awk -v version=0 -v directory="$pages/man3" -v examples=examples/library -f packaging/man/libvshmem.awk $header || return
 	nm -D --defined-only "$(dirname "$vshmem")/libvshmem.so" | awk '$3 ~ /^vshmem_/ { sub(/@.*/, "", $3); print $3 }' | sort >"$names"
 	[ -s "$names" ] || echo "$(dirname "$vshmem")/libvshmem.so exports nothing"
 	while read -r call; do
@@ -90,7 +90,7 @@ library_pages() {
 		call=$(basename "$page" .3)
 		grep -q "^$call$" "$names" || grep -q "^typedef .* $call(" $header || echo "$call has a page and is not exported"
 		grep -q '^.so ' "$page" && continue
-		for section in NAME SYNOPSIS DESCRIPTION 'RETURN VALUE' ERRORS 'SEE ALSO'; do
+		for section in NAME SYNOPSIS DESCRIPTION 'RETURN VALUE' ERRORS EXAMPLES 'SEE ALSO'; do
 			grep -q "^.SH $section$" "$page" || echo "$call.3 has no section $section"
 		done
 	done

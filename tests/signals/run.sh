@@ -48,6 +48,7 @@ ok "an agent is started again" "$programs/rooted" same "$agent"
 ok "without descriptors none is started" "$programs/rooted" closed "$agent"
 if [ "$(id -u)" = 0 ]; then
 	SHARE=all,posix ok "a child with its parent's number opens a semaphore" "$programs/namesake"
+	SHARE=all,posix ok "a child of vfork with its parent's number is another process" "$programs/housemate"
 	ok "another user starts none" "$programs/rooted" user "$agent"
 	# In the jail there is a program of another user where VSHMEM_COMMAND was, with all that it needs.
 	command=$(readlink -f "${vshmem%% *}")

@@ -6,7 +6,8 @@
  * -EIO there, and vshmem_open opens the pool anew; vshmem_fork_child is the exception.
  *
  * The man pages are made of this file (packaging/man/libvshmem.awk): a comment that begins with
- * "Name: " begins a page, and "Errors: " its list of errors.
+ * "Name: " begins a page, "Errors: " its list of errors, and "Examples: " that of programs in
+ * examples/library that call its functions.
  */
 #ifndef VSHMEM_H
 #define VSHMEM_H
@@ -33,6 +34,8 @@ typedef struct vshmem_child vshmem_child;
  * -ENODEV: there is no such pool, or it cannot be opened or joined; MESSAGE says why.
  * -EINVAL: the name is not UTF-8. */
 
+/* Examples: memory.c, neighbours.c */
+
 /* Joins the pool NAME as a client; NULL: the one that VSHMEM_POOL names, or that this guest was
  * given. A pool that is open already is opened once more. On failure, MESSAGE (if any) gets a
  * sentence of at most BYTES bytes with the 0 at its end. */
@@ -56,6 +59,8 @@ uint64_t vshmem_bytes(const vshmem_pool *pool);
  * -ENOENT: no living domain has that name.
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Examples: neighbours.c */
 
 /* Processes of this kernel, in all its containers, that use the pool's memory now, this one among
  * them. */
@@ -83,6 +88,8 @@ int vshmem_domain_alive(const vshmem_pool *pool, const struct vshmem_domain *dom
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
+/* Examples: memory.c */
+
 /* Zeroed memory of the pool, whole pages. It is freed when this process and all that have attached
  * it have released it, or have ended. */
 int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
@@ -105,6 +112,8 @@ uint32_t vshmem_attaches(const vshmem_pool *pool);
 /* Errors: those of shmget(2) and shmctl(2), and:
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Examples: tally.c, turns.c */
 
 /* shmget(2): the segment's id. vshmem_attach attaches it, vshmem_release detaches. */
 int vshmem_shmget(vshmem_pool *pool, int key, uint64_t bytes, int flags);
@@ -131,6 +140,8 @@ int vshmem_key(const char *name);
  * -ENFILE: the pool's table of attaches is full.
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Examples: ledger.c, picture.c */
 
 /* shm_open(3): the object's id, by which this process has it open once more. FLAGS: O_RDONLY or
  * O_RDWR, with O_CREAT, O_EXCL and O_TRUNC; a new object gets MODE as it is, whatever the umask.
@@ -168,6 +179,8 @@ int vshmem_shm_unlink(vshmem_pool *pool, const char *name);
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
+/* Examples: tally.c, turns.c */
+
 /* semget(2): the set's id. */
 int vshmem_semget(vshmem_pool *pool, int key, int count, int flags);
 /* semtimedop(2); semop(2) where TIMEOUT is NULL. */
@@ -196,6 +209,8 @@ void vshmem_interrupt(void);
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
+/* Examples: tally.c */
+
 /* msgget(2): the queue's id. */
 int vshmem_msgget(vshmem_pool *pool, int key, int flags);
 /* msgsnd(2) and msgrcv(2), with the type beside the payload. The latter returns the bytes of the
@@ -222,6 +237,8 @@ int vshmem_msgrm(vshmem_pool *pool, int id);
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
+/* Examples: memory.c */
+
 /* Before it. Keeps a place for the child, with all that this process has attached. */
 int vshmem_fork_prepare(vshmem_pool *pool, vshmem_child **child);
 /* After it, in the parent. PID is what fork has returned; below 0, the place is given back. 0: it
@@ -243,6 +260,8 @@ int vshmem_fork_child(vshmem_pool *pool, vshmem_child *child);
  * -ENOSPC, -ENOMEM: the pool has no memory left for it.
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Examples: letters.c */
 
 struct vshmem_address {
 	uint64_t nonce;
@@ -294,6 +313,8 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
  * -EBADF: the pool is NULL, or closed.
  * -EIO: the lane makes no sense, or a parent has opened the pool and not this process. */
 
+/* Examples: letters.c */
+
 /* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything
  * else. -ENOENT: the port is gone; -EAGAIN: all its lanes are taken; -ENOMEM, -EIO. */
 int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
@@ -313,7 +334,8 @@ int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const 
 	uint32_t payload_bytes, uint8_t tag);
 /* To be called when there is time: makes the next short message a little faster. */
 void vshmem_lane_rest(vshmem_lane *lane);
-/* 1: everything that was sent is read; 0: not yet. */
+/* 1: everything that was sent is read, and the receiver has looked for more some 16 times since; 0:
+ * not yet. */
 int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
@@ -339,6 +361,8 @@ int vshmem_lane_alive(const vshmem_lane *lane);
  * -EINVAL: no such team, rank, kind or operation.
  * -EBUSY: that rank is taken.
  * -EIO: what a member has written makes no sense. */
+
+/* Examples: teams.c */
 
 /* Bytes of memory for so many members (at most 4096) that pass on PAYLOAD bytes at once (at most 64
  * MiB); longer ones go in pieces. Grows with both. 0: out of range. */

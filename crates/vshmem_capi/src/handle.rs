@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use vshmem_ipc::Errno;
-use vshmem_mem::Mapping;
-
-use crate::fork_mark::wiped_on_fork;
+use vshmem_mem::{Mapping, wiped_on_fork};
 
 /// What the word of an open pool holds.
 const OPEN: u32 = 0x706f_6f6c;

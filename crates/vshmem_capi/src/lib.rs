@@ -9,7 +9,6 @@ mod agent;
 mod attach;
 mod caller;
 mod fork;
-mod fork_mark;
 mod handle;
 mod lane;
 mod objects;

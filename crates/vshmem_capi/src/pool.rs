@@ -7,11 +7,10 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use vshmem_ipc::{Attachment, Client, ClientRow, DomainRow, Errno};
-use vshmem_mem::{Map, Protection};
+use vshmem_mem::{ForkMark, Map, Protection};
 use vshmem_session::{Session, SessionError};
 use vshmem_wire::ClientId;
 
-use crate::fork_mark::ForkMark;
 use crate::handle::{OpenPool, OpenWord, forget_closed, open_pools};
 use crate::{agent, answer, attach::attach_any, caller::Me};
 

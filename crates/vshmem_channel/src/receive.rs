@@ -55,6 +55,8 @@ pub enum Received {
 
 /// Lanes that are looked at in one go.
 const AT_ONCE: usize = 16;
+/// Calls in vain after which the senders are told how far all is read.
+const SETTLED: u32 = 16;
 /// Looks in vain after which the lanes are checked for senders that have ended.
 const TIMEOUT: u32 = 1 << 20;
 
@@ -157,11 +159,28 @@ impl Port {
             }
         }
         self.idle += 1;
+        if self.idle == SETTLED {
+            self.settle();
+        }
         if self.idle >= TIMEOUT {
             self.idle = 0;
             return self.reclaim(alive);
         }
         Received::Empty
+    }
+
+    /// Tells each sender how far its lane is read. While messages come, [`Port::release`] tells it
+    /// by the quarter of a ring only: this is for the last ones, see `Outbound::is_drained`.
+    #[cold]
+    fn settle(&mut self) {
+        for lane in &mut self.lanes {
+            if lane.next != lane.published {
+                lane.published = lane.next;
+                let at = self.base + self.shape.lane_at(lane.index) + HEAD;
+                // Pairs with the sender's acquire: it may write over what was read.
+                let _ = self.map.store(at, lane.next, Ordering::Release);
+            }
+        }
     }
 
     /// Whether nothing lies where the next message of a lane comes.

@@ -153,7 +153,7 @@ impl Outbound {
         self.shape.most_bytes()
     }
 
-    /// Whether the receiver has read everything that was sent.
+    /// Whether the receiver has read everything that was sent, and has looked for more since.
     ///
     /// # Errors
     /// [`SendError::Corrupt`].

@@ -63,6 +63,24 @@ fn every_size_arrives_in_order_across_the_end_of_the_ring() {
 }
 
 #[test]
+fn a_lane_is_drained_when_the_last_message_is_read_wherever_the_ring_ends() {
+    let (map, mut port) = port(2, 4096);
+    let mut lanes = [claim(&map, &port, 3).unwrap(), claim(&map, &port, 4).unwrap()];
+    for round in 0..20 {
+        for lane in &mut lanes {
+            lane.send(&[&text(round, 1 + round as usize)], 0).unwrap();
+            assert_eq!(lane.is_drained(), Ok(false));
+        }
+        while take(&map, &mut port).is_some() {}
+        // The receiver goes on looking, and finds nothing.
+        (0..100).for_each(|_| assert_eq!(take(&map, &mut port), None));
+        for lane in &mut lanes {
+            assert_eq!(lane.is_drained(), Ok(true), "round {round}");
+        }
+    }
+}
+
+#[test]
 fn a_full_ring_says_so_and_goes_on_when_it_is_read() {
     let (map, mut port) = port(2, 4096);
     let mut lane = claim(&map, &port, 3).unwrap();

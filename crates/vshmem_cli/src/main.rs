@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod again;
 mod choice;
 mod failure;
 mod here;
@@ -11,7 +12,6 @@ mod launch;
 mod node_bytes;
 mod pool;
 mod program;
-mod quoted;
 mod show;
 mod size;
 mod table;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache, elf};
 use rustix::fs::Access;
+use vshmem_session::quoted;
 
 use crate::failure::Failure;
 
@@ -69,13 +70,15 @@ fn executable(place: &Path) -> Result<(), Failure> {
     };
     if meta.is_dir() {
         return not_run(format!(
-            "{shown}: cannot run it: it is a directory. Name a program in it: `vshmem run -- {shown}/CMD`"
+            "{shown}: cannot run it: it is a directory. Name a program in it: `vshmem run -- {}/CMD`",
+            quoted(&place.to_string_lossy())
         ));
     }
     match rustix::fs::access(place, Access::EXEC_OK) {
         Ok(()) => Ok(()),
         Err(errno) => not_run(format!(
-            "{shown}: cannot run it: {errno}. `chmod +x {shown}` makes it executable"
+            "{shown}: cannot run it: {errno}. `chmod +x {}` makes it executable",
+            quoted(&place.to_string_lossy())
         )),
     }
 }
@@ -106,13 +109,17 @@ enum Form {
     Script(PathBuf),
 }
 
+fn unreadable(place: &Path, error: &std::io::Error) -> Failure {
+    let shown = place.display();
+    let file = quoted(&place.to_string_lossy());
+    Failure::NotRun(format!(
+        "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {file}` lets everybody read it"
+    ))
+}
+
 fn look(place: &Path) -> Result<Form, Failure> {
     let shown = place.display();
-    let unreadable = |error: std::io::Error| {
-        Failure::NotRun(format!(
-            "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {shown}` lets everybody read it"
-        ))
-    };
+    let unreadable = |error| unreadable(place, &error);
     let refuse = |what: &str, remedy: String| {
         not_run(format!(
             "{shown} is {what}, so it would silently use the kernel's own IPC. {remedy}"

@@ -16,6 +16,8 @@ pub mod death_word;
 #[cfg(not(loom))]
 mod foreign;
 #[cfg(not(loom))]
+mod fork_mark;
+#[cfg(not(loom))]
 mod futex;
 #[cfg(loom)]
 #[path = "futex_model.rs"]
@@ -54,6 +56,8 @@ pub use clock::{
 pub use confined::{confine, is_confined, unless_confined};
 #[cfg(not(loom))]
 pub use foreign::ForeignWords;
+#[cfg(not(loom))]
+pub use fork_mark::{ForkMark, wiped_on_fork};
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
 pub use interrupted::{WaiterRecord, hide_waiter, is_waiter_shown, show_waiter, take_waiter};
 #[cfg(feature = "crash-points")]

@@ -3,10 +3,12 @@
 //!
 //! Words that are set once or swapped whole, so that a signal handler may read them at any moment.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+use vshmem_mem::unless_confined;
 use vshmem_session::Session;
 
+use crate::errno;
 use crate::next::system_call;
 
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
@@ -95,9 +97,31 @@ pub fn mark_as_known() {
 /// Pid of the process whose memory this is, as far as known: a vfork child runs in its parent's.
 static HOME: AtomicU32 = AtomicU32::new(0);
 
+/// What the first thread of that process has told the kernel for the case of its end
+/// (set_robust_list(2)), which a C library does for each thread that it makes; 0 where it has not.
+/// The kernel forgets it in a child that runs in its parent's memory.
+static HOME_LIST: AtomicUsize = AtomicUsize::new(0);
+
 /// Whether this is the process whose memory it runs in: a child of vfork runs in its parent's.
 pub fn is_home() -> bool {
-    HOME.load(Ordering::Relaxed) == own_pid()
+    HOME.load(Ordering::Relaxed) == own_pid() && !is_namesake()
+}
+
+/// Whether this is a child that runs in its parent's memory and, in a PID namespace of its own, has
+/// its parent's number. Of a process's threads, the first alone has its number.
+pub fn is_namesake() -> bool {
+    HOME_LIST.load(Ordering::Relaxed) != 0
+        && robust_list() == Some(0)
+        && rustix::thread::gettid() == rustix::process::getpid()
+}
+
+/// The address of the calling thread's list. A filter of system calls may end a process for asking.
+fn robust_list() -> Option<usize> {
+    let (mut list, mut bytes) = (0usize, 0usize);
+    let words = [0, (&raw mut list).addr(), (&raw mut bytes).addr()];
+    // SAFETY: the kernel writes a word to each of the two.
+    let ask = || unsafe { system_call(libc::SYS_get_robust_list, words) };
+    (unless_confined(ask)? == 0).then_some(list)
 }
 
 fn own_pid() -> u32 {
@@ -107,4 +131,5 @@ fn own_pid() -> u32 {
 /// This process's memory is its own: at load, and in a child that `fork` has made.
 pub fn is_at_home_now() {
     HOME.store(own_pid(), Ordering::Relaxed);
+    HOME_LIST.store(errno::untouched(robust_list).unwrap_or(0), Ordering::Relaxed);
 }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use vshmem_ipc::{JoinError, OpenError};
 use vshmem_link::{Anonymous, Local, PRIVATE_PREFIX, RegionError};
 
+use crate::pool_name::valid_name;
+use crate::quoted::quoted;
+
 /// Why a pool is not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No link has one of that name.
-    #[error(
-        "pool {name}: there is none of that name on this machine. `vshmem pool ls` shows those there are; the host makes one with `vshmem pool create {name} --size 1G`"
-    )]
+    #[error("{}", unknown(name))]
     Unknown {
         /// What was looked for.
         name: String,
@@ -70,13 +71,33 @@ pub enum SessionError {
         place: PathBuf,
     },
     /// It cannot be joined.
-    #[error("pool {name}: {error}")]
+    #[error("pool {name}: {}", of_this_pool(name, error))]
     Join {
         /// The pool.
         name: String,
         /// Why not.
         error: JoinError,
     },
+}
+
+/// A name that no pool can have is not proposed for one.
+fn unknown(name: &str) -> String {
+    if !valid_name(name) {
+        return format!(
+            "pool {name:?}: no pool can have that name. `vshmem pool ls` shows those there are"
+        );
+    }
+    format!(
+        "pool {name}: there is none of that name on this machine. `vshmem pool ls` shows those there are; the host makes one with `vshmem pool create {name} --size 1G`"
+    )
+}
+
+/// Commands that name the pool which could not be joined.
+fn of_this_pool(name: &str, error: &JoinError) -> String {
+    error
+        .to_string()
+        .replace("`vshmem pool check`", &format!("`vshmem pool check {name}`"))
+        .replace("`vshmem pool evict --dead`", &format!("`vshmem pool evict {name} DOMAIN --dead`"))
 }
 
 /// What to do about a region that is no pool that can be used.
@@ -99,7 +120,9 @@ fn remedy(place: &Path, error: &OpenError) -> String {
                 ". `vshmem pool rm {name}` removes it, and `vshmem pool create {name} --size 1G` makes it again"
             )
         }
-        _ if place.is_file() => format!(". `rm {}` removes it", place.display()),
+        _ if place.is_file() => {
+            format!(". `rm {}` removes it", quoted(&place.to_string_lossy()))
+        }
         _ => ". It is made again on the host: `vshmem pool ls` shows its name there".into(),
     }
 }

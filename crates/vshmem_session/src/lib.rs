@@ -10,6 +10,8 @@ mod look;
 mod notify;
 mod open;
 mod page_nodes;
+mod pool_name;
+mod quoted;
 mod remove;
 mod role_lock;
 mod share;
@@ -28,6 +30,7 @@ pub use notify::{
 };
 pub use open::{Session, domain_of_child, is_gone, this_process};
 pub use page_nodes::{BytesByNode, nodes_of};
+pub use quoted::quoted;
 pub use remove::{remove, remove_seen};
 pub use role_lock::{Role, RoleLock};
 pub use share::{Owner, Posix, Share, ShareError};

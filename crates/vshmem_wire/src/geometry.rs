@@ -396,4 +396,25 @@ mod tests {
         assert!(!geometry.set("bad", 1));
         assert_eq!(Geometry::from_bytes(&geometry.to_bytes()), geometry);
     }
+
+    /// Counts come from a superblock that every member can write.
+    #[test]
+    fn whatever_the_counts_are_no_area_ends_beyond_an_address() {
+        let sizes = [4 << 20, 1 << 30, 1 << 44, u64::MAX];
+        for mut geometry in sizes.into_iter().filter_map(|bytes| Geometry::for_size(bytes).ok()) {
+            // One count after the other at its largest, and those before it, too.
+            for limit in Geometry::LIMITS {
+                geometry.set(limit.name, limit.most);
+                let Ok(layout) = geometry.layout() else { continue };
+                let keys = layout.keys;
+                let last = [layout.attaches, layout.dirty, layout.heap, layout.data];
+                for area in keys.into_iter().chain(last) {
+                    let end = area.stride.checked_mul(area.count);
+                    let end = end.and_then(|bytes| bytes.checked_add(area.offset));
+                    assert_eq!(end, Some(area.end()), "{}", limit.name);
+                    assert!(area.end() <= layout.total_bytes, "{}", limit.name);
+                }
+            }
+        }
+    }
 }

@@ -17,15 +17,61 @@ fn calls(text: &str, mark: char) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("vshmem_")).collect()
 }
 
+/// The calls that C code declares or makes: those of comments and types are left out.
+fn calls_of_code(text: &str) -> BTreeSet<String> {
+    let code: String = text.split("/*").map(|part| part.split("*/").last().unwrap_or("")).collect();
+    let code: String =
+        code.split_inclusive(';').filter(|one| !one.trim_start().starts_with("typedef")).collect();
+    calls(&code, '(').into_iter().map(str::to_owned).collect()
+}
+
+/// The groups of the header: the calls of each, and the programs that its page names.
+fn groups(header: &str) -> Vec<(BTreeSet<String>, Vec<String>)> {
+    let mark = "/* Examples: ";
+    let mut groups = Vec::new();
+    for part in header.split(mark).skip(1) {
+        let (names, rest) = part.split_once(" */").expect("an end of the list of examples");
+        let names = names.split(", ").map(str::to_owned).collect();
+        groups.push((calls_of_code(rest), names));
+    }
+    groups
+}
+
+/// A new function needs an example, in a program that its man page names and that a test runs.
+#[test]
+fn each_call_of_the_header_has_an_example_that_its_page_names_and_a_test_runs() {
+    let header = text("crates/vshmem_capi/include/vshmem.h");
+    let makefile = text("examples/Makefile");
+    let built = makefile.lines().find_map(|line| line.strip_prefix("LIBRARY = ")).unwrap();
+    let check = text("examples/library/check.sh");
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (calls, programs) in groups(&header) {
+        let mut made = BTreeSet::new();
+        for program in &programs {
+            made.extend(calls_of_code(&text(&format!("examples/library/{program}"))));
+            let name = program.trim_end_matches(".c");
+            if !built.split(' ').any(|one| one == name) {
+                wrong.push(format!("{program} is not built by examples/Makefile"));
+            }
+            if !check.contains(&format!("\"$build/{name}\"")) {
+                wrong.push(format!("{program} is not run by examples/library/check.sh"));
+            }
+        }
+        let missing = calls.iter().filter(|call| !made.contains(*call));
+        wrong.extend(missing.map(|call| format!("{call} has no example in {programs:?}")));
+        seen.extend(calls);
+    }
+    let unseen = calls_of_code(&header).into_iter().filter(|call| !seen.contains(call));
+    wrong.extend(unseen.map(|call| format!("the page of {call} names no example")));
+    assert!(wrong.is_empty(), "vshmem.h:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn each_call_of_the_header_is_exported_with_a_version_and_nothing_else_is() {
     let header = text("crates/vshmem_capi/include/vshmem.h");
-    // Without comments, which name calls as well, and without types of calls.
-    let code: String =
-        header.split("/*").map(|part| part.split("*/").last().unwrap_or("")).collect();
-    let code: String =
-        code.split_inclusive(';').filter(|one| !one.trim_start().starts_with("typedef")).collect();
-    let declared = calls(&code, '(');
+    let declared = calls_of_code(&header);
+    let declared: BTreeSet<&str> = declared.iter().map(String::as_str).collect();
     assert!(declared.len() > 50, "the header's calls are not found: {declared:?}");
     assert_eq!(calls(&text("packaging/libvshmem.map"), ';'), declared, "packaging/libvshmem.map");
     let debian = text("packaging/debian/libvshmem0.symbols");

@@ -49,6 +49,18 @@ pub enum Error {
         /// What was found instead.
         found: String,
     },
+    /// The lab's keeper is there and does not answer.
+    #[error("lab {name}: its keeper (pid {keeper}) does not answer within {seconds} s; {remedy}")]
+    Silent {
+        /// The lab's name.
+        name: String,
+        /// The pid of its keeper.
+        keeper: i32,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What to do.
+        remedy: String,
+    },
     /// An argument cannot be used.
     #[error("{what} cannot be {value:?}: {rule}")]
     Argument {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use vshmem_agent::{Stay, Wanted};
 
-use crate::failure::Outcome;
+use crate::failure::{Outcome, failed};
 
 /// Start a domain's agent for a pool.
 #[derive(Debug, Args)]
@@ -40,6 +40,12 @@ impl Agent {
     pub fn carry_out(self) -> Outcome {
         let stay = if self.keep { Stay::WhileThePoolExists } else { Stay::WhileInUse };
         let wanted = Wanted { place: self.pool, stay, owner: self.owner };
+        if !wanted.place.exists() {
+            return failed(format!(
+                "{}: there is no such pool. `vshmem pool ls` shows those there are, with their places",
+                wanted.place.display()
+            ));
+        }
         if self.stay {
             vshmem_agent::serve(&wanted)?;
         } else {

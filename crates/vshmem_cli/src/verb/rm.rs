@@ -10,9 +10,9 @@ use vshmem_ipc::{Client, Entry, Errno, FoundBy, Kind};
 use crate::account::OwnCredentials;
 use crate::failure::{Outcome, failed};
 use crate::pool::Participants;
-use crate::quoted::quoted;
 use crate::visit::Visit;
 use crate::{choice, show};
+use vshmem_session::quoted;
 
 /// Remove objects from a pool (as ipcrm does).
 #[derive(Debug, Args)]

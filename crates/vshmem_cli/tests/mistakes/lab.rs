@@ -54,7 +54,15 @@ pub const ROWS: &[Mistake] = &[
         line: "lab up --guest uml --device plain",
         code: 2,
         says: &["--device and --driver are for QEMU guests"],
-        proposes: "vshmem lab up --guest qemu --device plain",
+        proposes: "vshmem lab up --device plain --guest qemu",
+    },
+    Mistake {
+        what: "an option for other guests, among others",
+        setup: nothing,
+        line: "lab --name {pool} up --guest uml --device plain -n 3",
+        code: 2,
+        says: &["--device and --driver are for QEMU guests"],
+        proposes: "vshmem lab --name {pool} up --guest uml -n 3",
     },
     Mistake {
         what: "memory that is no size",

@@ -8,6 +8,7 @@ mod bench;
 mod devices;
 mod files;
 mod lab;
+mod newcomer;
 mod objects;
 mod places;
 mod pools;
@@ -55,6 +56,11 @@ fn devices_that_this_machine_has_not() {
 }
 
 #[test]
+fn mistakes_of_the_first_day() {
+    row::check("newcomer", newcomer::ROWS);
+}
+
+#[test]
 fn labs_that_are_not_there() {
     row::check("lab", lab::ROWS);
 }
@@ -76,6 +82,7 @@ fn there_are_sixty_of_them() {
         devices::ROWS,
         lab::ROWS,
         bench::ROWS,
+        newcomer::ROWS,
     ];
     assert!(tables.iter().map(|rows| rows.len()).sum::<usize>() >= 60);
 }

@@ -60,7 +60,7 @@ pub const ROWS: &[Mistake] = &[
         line: "lab --name mistakes up --guest uml",
         code: 1,
         says: &["cannot run the lab", "root"],
-        proposes: "sudo vshmem lab up --guest uml",
+        proposes: "sudo vshmem lab --name mistakes up --guest uml",
     },
     Mistake {
         what: "a machine without User Mode Linux",
@@ -75,6 +75,25 @@ pub const ROWS: &[Mistake] = &[
         code: 1,
         says: &["cannot run the lab", "a User Mode Linux kernel"],
         proposes: "apt-get install user-mode-linux",
+    },
+    Mistake {
+        what: "a plan without root",
+        setup: as_nobody,
+        line: "plan apply --guests 1 --to host --name mistakes",
+        code: 1,
+        says: &["/run/vshmem", "root"],
+        proposes: "sudo vshmem plan apply --guests 1 --to host --name mistakes",
+    },
+    Mistake {
+        what: "a container without the mount",
+        setup: |place| {
+            pool(place);
+            with_shm_of(place, "1M");
+        },
+        line: "ls --pool {pool}",
+        code: 1,
+        says: &["there is none of that name on this machine"],
+        proposes: "vshmem pool ls",
     },
     Mistake {
         what: "a full /dev/shm",

@@ -155,9 +155,9 @@ pub fn check(topic: &str, rows: &[Mistake]) {
 /// Whether a command that a sentence proposes is one: our own ones are understood by the parser
 /// (which their --help shows, without doing anything), others are commands that people have.
 fn can_be_pasted(command: &str) -> Result<(), String> {
-    const OTHERS: [&str; 16] = [
+    const OTHERS: [&str; 18] = [
         "apt-get", "cat", "chmod", "file", "getent", "git", "install", "make", "man", "modprobe",
-        "mount", "rm", "truncate", "ulimit", "xl", "chgrp",
+        "mount", "rm", "truncate", "ulimit", "xl", "chgrp", "ls", "mkdir",
     ];
     let mut words = split(command.trim_start_matches("sudo "));
     let first = words.remove(0);

@@ -7,10 +7,9 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
-use vshmem_mem::{Map, Mapping, Protection, map_file, map_file_at};
+use vshmem_mem::{ForkMark, Map, Mapping, Protection, map_file, map_file_at};
 
 use super::ioctl::pass;
 use crate::device::Device;
@@ -41,12 +40,8 @@ pub struct Grants {
 #[derive(Debug)]
 pub struct Gntdev {
     device: Device,
-    /// The process that has opened it.
-    opener: AtomicU32,
-}
-
-fn own_pid() -> u32 {
-    rustix::process::getpid().as_raw_nonzero().get().unsigned_abs()
+    /// Of the address space that has opened it.
+    opener: ForkMark,
 }
 
 /// The words of a request, in the order in which they lie there.
@@ -80,7 +75,9 @@ impl Gntdev {
             },
             error => error.with_remedy(ASK_FOR_ACCESS),
         })?;
-        Ok(Self { device, opener: AtomicU32::new(own_pid()) })
+        let opener = ForkMark::new()
+            .map_err(|errno| RegionError::new(Path::new(DEVICE), "mark who has it open", errno))?;
+        Ok(Self { device, opener })
     }
 
     /// The device itself.
@@ -137,10 +134,9 @@ impl Gntdev {
     }
 
     fn with<T>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>) -> Result<T, Errno> {
-        let me = own_pid();
-        if self.opener.load(Ordering::Relaxed) != me {
+        if !self.opener.is_of_this_process() {
             self.device.reopen()?;
-            self.opener.store(me, Ordering::Relaxed);
+            self.opener.claim();
         }
         self.device.with(use_it)
     }

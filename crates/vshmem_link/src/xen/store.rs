@@ -240,18 +240,11 @@ impl Store {
     }
 
     fn wait(&self, within: Duration) -> std::io::Result<bool> {
-        let timeout =
-            Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
-        loop {
-            match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout)) {
-                Err(Errno::INTR) => {}
-                other => return Ok(other? > 0),
-            }
-        }
+        is_readable(self.file.as_fd(), within)
     }
 
     fn receive(&mut self) -> std::io::Result<Message> {
-        let mut stream = Stream(self.file.as_fd());
+        let mut stream = Stream { file: self.file.as_fd(), within: TIMEOUT };
         let mut head = [0; HEAD];
         stream.read_exact(&mut head)?;
         let (kind, request, length) = decode(&head);
@@ -269,7 +262,8 @@ impl Store {
         }
         let request = self.next;
         self.next = self.next.wrapping_add(1).max(1);
-        Stream(self.file.as_fd()).write_all(&encode(kind, request, body))?;
+        let mut stream = Stream { file: self.file.as_fd(), within: TIMEOUT };
+        stream.write_all(&encode(kind, request, body))?;
         until_answered(Instant::now, || self.look_for_answer(kind, request))
     }
 
@@ -318,18 +312,36 @@ fn answer(kind: Kind, message: Message) -> std::io::Result<Vec<u8>> {
     Err(errno.into())
 }
 
-/// Reads and writes the device as it is: one message may come in several pieces.
-struct Stream<'a>(BorrowedFd<'a>);
+fn is_readable(file: BorrowedFd<'_>, within: Duration) -> std::io::Result<bool> {
+    let timeout =
+        Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
+    loop {
+        match poll(&mut [PollFd::from_borrowed_fd(file, PollFlags::IN)], Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            other => return Ok(other? > 0),
+        }
+    }
+}
+
+/// Reads and writes the device as it is: one message may come in several pieces. A daemon that is
+/// stopped between two of them is not waited for without end.
+struct Stream<'a> {
+    file: BorrowedFd<'a>,
+    within: Duration,
+}
 
 impl Read for Stream<'_> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        Ok(rustix::io::read(self.0, into)?)
+        if !is_readable(self.file, self.within)? {
+            return Err(Error::new(ErrorKind::TimedOut, "XenStore breaks off"));
+        }
+        Ok(rustix::io::read(self.file, into)?)
     }
 }
 
 impl Write for Stream<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        Ok(rustix::io::write(self.0, bytes)?)
+        Ok(rustix::io::write(self.file, bytes)?)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -381,6 +393,16 @@ mod tests {
     fn pair(answers: Vec<Vec<(u32, &'static [u8])>>) -> (Store, thread::JoinHandle<Vec<Exchange>>) {
         let (near, far) = UnixStream::pair().unwrap();
         (Store::over(near.into()), daemon(far, answers))
+    }
+
+    #[test]
+    fn a_message_that_breaks_off_is_given_up() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(&[0; HEAD / 2]).unwrap();
+        let file = OwnedFd::from(near);
+        let mut stream = Stream { file: file.as_fd(), within: Duration::from_millis(1) };
+        let broken_off = stream.read_exact(&mut [0; HEAD]).unwrap_err();
+        assert_eq!(broken_off.kind(), ErrorKind::TimedOut);
     }
 
     #[test]

@@ -5,17 +5,23 @@ use std::ptr::NonNull;
 use libc::c_int;
 use vshmem_ipc::Errno;
 
+use crate::attached::pieces;
 use crate::next::system_call;
 use crate::process;
 
 /// Mappings begin and end at multiples of it.
 pub const PAGE: usize = 4096;
 
-/// Unmaps a range of the pool without a notice, with what the device had to map around it.
+/// Unmaps a range of the pool without a notice, with what the device had to map around it. Where a
+/// piece lies in that, too, it stays mapped, and goes with the last piece.
 pub fn drop_mapping(start: usize, bytes: usize) {
+    let own = start..start.saturating_add(bytes);
     let range = match process::joined() {
-        Some(session) => session.link().capabilities().footprint(start, bytes),
-        None => start..start.saturating_add(bytes),
+        Some(session) => {
+            let units = session.link().capabilities().footprint(start, bytes);
+            if units == own { own } else { pieces::units_alone(session, own, units) }
+        }
+        None => own,
     };
     drop_range(range.start, range.len());
 }

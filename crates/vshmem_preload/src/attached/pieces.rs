@@ -1,7 +1,10 @@
 //! What this process has attached: its attach table ([`crate::attached::attach_table`]), and the
 //! pool that counts.
 
+use std::ops::Range;
+
 use vshmem_ipc::Client;
+use vshmem_session::Session;
 
 use crate::attached::attach_table::{self, Counts, Marks, Piece, Rights, Table, TooMany};
 use crate::errno;
@@ -52,6 +55,13 @@ pub fn holds(start: usize, bytes: usize) -> bool {
 /// Rights of the piece at an address, if there is one.
 pub fn rights_at(address: usize) -> Option<Rights> {
     find(|piece| piece.holds(address, 1)).map(|piece| piece.rights)
+}
+
+/// Of the units that a device has mapped for a range, those without a piece outside of the range
+/// ([`attach_table::without_others`]).
+pub fn units_alone(session: &Session, range: Range<usize>, units: Range<usize>) -> Range<usize> {
+    let unit = usize::try_from(session.link().capabilities().page_bytes).unwrap_or(usize::MAX);
+    attach_table::without_others(&PIECES, range, units, unit)
 }
 
 /// Whether a range touches a piece, or may: this very thread is changing pieces.

@@ -159,7 +159,10 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     });
     if let Some((_, session)) = &changing {
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
-        let done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
+        // Of such a device the kernel keeps none, and cuts no mapping for it.
+        let is_kept = session.link().capabilities().page_bytes == PAGE as u64;
+        let is_done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
+        let done = |piece: Piece| is_kept && is_done(piece);
         pieces::mark(session.client(), first, length, done, change);
     }
     result

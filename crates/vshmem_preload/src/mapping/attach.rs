@@ -8,7 +8,7 @@ use vshmem_ipc::{Attachment, Errno};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::attached::addresses::{drop_mapping, drop_range};
+use crate::attached::addresses::{PAGE, drop_mapping, drop_range};
 use crate::attached::attach_table::{Attaching, Changing, Marks, Piece, Rights};
 use crate::attached::{future_locks, mapping_cache, pieces};
 use crate::errno;
@@ -203,9 +203,31 @@ fn reserve(start: usize, bytes: usize) -> Result<(), Errno> {
 /// shmdt(2): detaches what was attached at an address; `kernel` is asked where nothing of the pool
 /// was.
 pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
-    let _attaching = Attaching::begin();
-    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in
-    // the kernel.
+    let attaching = Attaching::begin();
+    let Some(lowest) = lowest_of(base) else {
+        let result = kernel();
+        user::forget();
+        return result;
+    };
+    if lowest.bytes < lowest.whole && session.link().capabilities().page_bytes > PAGE as u64 {
+        // Several pieces may lie in one unit. Who takes the last one unmaps it, and must be alone:
+        // somebody else's memory may lie there a moment later.
+        drop(attaching);
+        let _changing = Changing::begin();
+        return match lowest_of(base) {
+            Some(lowest) => take_attach(session, lowest),
+            None => {
+                errno::set(Errno::INVAL);
+                -1
+            }
+        };
+    }
+    take_attach(session, lowest)
+}
+
+/// What is attached at an address. What mremap leaves of another attach may have the same base: the
+/// lowest piece decides, as in the kernel.
+fn lowest_of(base: usize) -> Option<Piece> {
     let mut lowest: Option<Piece> = None;
     pieces::each(|piece| {
         let is_attach = !piece.rights.marks.has(Marks::OF_DESCRIPTOR);
@@ -214,17 +236,17 @@ pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) ->
             lowest = Some(piece);
         }
     });
-    if let Some(lowest) = lowest {
-        // What is sealed stays mapped, and counts.
-        let sealed = |piece: Piece| piece.rights.marks.has(Marks::SEALED);
-        while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest) && !sealed(piece)) {
-            mapping_cache::detach(piece);
-            let _ = session.client().shmdt(piece.id);
-        }
-        user::forget();
-        return 0;
+    lowest
+}
+
+/// Detaches all pieces of an attach.
+fn take_attach(session: &Session, lowest: Piece) -> c_int {
+    // What is sealed stays mapped, and counts.
+    let sealed = |piece: Piece| piece.rights.marks.has(Marks::SEALED);
+    while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest) && !sealed(piece)) {
+        mapping_cache::detach(piece);
+        let _ = session.client().shmdt(piece.id);
     }
-    let result = kernel();
     user::forget();
-    result
+    0
 }

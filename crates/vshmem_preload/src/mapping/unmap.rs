@@ -13,7 +13,7 @@ use crate::next::system_call;
 pub fn unmap(start: usize, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
     let whole = || {
         let length = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
-        whole_units::again(call(), start, length, |start, bytes| {
+        whole_units::unmap_again(call(), start, length, |start, bytes| {
             // SAFETY: the program unmaps what it has mapped there; nothing else is in the units.
             (unsafe { system_call(libc::SYS_munmap, [start, bytes]) }) as c_int
         })

@@ -3,7 +3,12 @@
 //! The kernel maps and cuts whole units there, and refuses with EINVAL what begins or ends inside
 //! of one. A program that has mapped 4 KiB and unmaps 4 KiB does not know of the rest of the unit,
 //! which holds nothing that is its own. So a call that has failed is made again for whole units,
-//! where its range begins with a piece and ends with one.
+//! where its range begins with a piece and ends with one. Other pieces in these units, which a call
+//! on a part has cut off that the kernel did not mind, are not to be changed with it: then the call
+//! is refused as the kernel has refused it, and munmap(2) leaves their units mapped until the last
+//! piece goes.
+
+use std::ops::Range;
 
 use libc::c_int;
 
@@ -23,14 +28,34 @@ pub fn again(
         return result;
     }
     match around(start, bytes) {
-        Some((start, bytes)) => call(start, bytes),
+        Some((units, alone)) if units == alone => call(units.start, units.len()),
+        _ => result,
+    }
+}
+
+/// The same for munmap(2): what the program gives up stays mapped as long as its units hold a
+/// piece, where nobody knows of it.
+pub fn unmap_again(
+    result: c_int,
+    start: usize,
+    bytes: usize,
+    call: impl FnOnce(usize, usize) -> c_int,
+) -> c_int {
+    if result != -1 || errno::get() != libc::EINVAL || !start.is_multiple_of(PAGE) {
+        return result;
+    }
+    match around(start, bytes) {
+        Some((_, alone)) if alone.is_empty() => 0,
+        Some((_, alone)) => call(alone.start, alone.len()),
         None => result,
     }
 }
 
-/// The whole units around a range, if that is more than the range.
-fn around(start: usize, bytes: usize) -> Option<(usize, usize)> {
-    let link = process::joined()?.link();
+/// The whole units around a range, if that is more than the range; and those of them in which there
+/// is no other piece.
+fn around(start: usize, bytes: usize) -> Option<(Range<usize>, Range<usize>)> {
+    let session = process::joined()?;
+    let link = session.link();
     let end = start.checked_add(bytes)?;
     let (mut from, mut to) = (start, end);
     pieces::each(|piece| {
@@ -47,5 +72,7 @@ fn around(start: usize, bytes: usize) -> Option<(usize, usize)> {
             to = to.max(units.end);
         }
     });
-    ((from, to) != (start, end)).then(|| (from, to - from))
+    let units = from..to;
+    (units != (start..end))
+        .then(|| (units.clone(), pieces::units_alone(session, start..end, units)))
 }

@@ -18,7 +18,9 @@ use crate::{errno, process};
 /// its parent's memory, nor for one unknown.
 pub fn ending() -> Option<&'static Client> {
     let this_client = process::joined()?.client();
-    let mine = !process::is_unknown_child() && this_client.is_process(rustix::process::getpid());
+    let mine = !process::is_unknown_child()
+        && this_client.is_process(rustix::process::getpid())
+        && !process::is_namesake();
     mine.then_some(this_client)
 }
 

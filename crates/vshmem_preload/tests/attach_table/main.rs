@@ -40,6 +40,44 @@ fn what_fuzzing_has_kept_is_played_again() {
     }
 }
 
+#[test]
+fn a_unit_of_a_device_goes_with_the_last_piece_in_it() {
+    const UNIT: usize = 2 << 20;
+    const BEGIN: usize = 7 * UNIT;
+    let table = Table::<8>::new();
+    let piece = |from: usize, to: usize| Piece {
+        id: 1,
+        attach: 1,
+        start: BEGIN + from,
+        bytes: to - from,
+        base: BEGIN,
+        offset: 0,
+        whole: 3 * UNIT,
+        rights: Rights { now: 3, writable: true, marks: Marks::none() },
+    };
+    // The unmapped part of the two units around what `gone` covers.
+    let alone = |gone: std::ops::Range<usize>, units: usize| {
+        let (from, to) = (BEGIN + gone.start, BEGIN + gone.end);
+        let units = from / UNIT * UNIT..from / UNIT * UNIT + units * UNIT;
+        attach_table::without_others(&table, from..to, units, UNIT)
+    };
+    let first_unit = BEGIN..BEGIN + UNIT;
+    table.add(piece(0, PAGE)).unwrap();
+    table.add(piece(PAGE, 2 * PAGE)).unwrap();
+    // Behind what goes, before it, and on both sides there is a piece.
+    assert!(alone(0..PAGE, 1).is_empty());
+    assert!(alone(PAGE..2 * PAGE, 1).is_empty());
+    table.add(piece(2 * PAGE, UNIT + PAGE)).unwrap();
+    assert!(alone(PAGE..2 * PAGE, 1).is_empty());
+    // Of a piece that reaches into a second unit, that one goes.
+    assert_eq!(alone(2 * PAGE..UNIT + PAGE, 2), BEGIN + UNIT..BEGIN + 2 * UNIT);
+    table.take(|piece| piece.bytes > PAGE).unwrap();
+    table.take(|piece| piece.start == BEGIN).unwrap();
+    assert_eq!(alone(PAGE..2 * PAGE, 1), first_unit);
+    table.take(|_| true).unwrap();
+    assert_eq!(alone(PAGE..2 * PAGE, 1), first_unit);
+}
+
 static PIECES: Table<256> = Table::new();
 /// What the pool would count.
 static COUNT: AtomicI64 = AtomicI64::new(0);

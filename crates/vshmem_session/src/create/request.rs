@@ -8,6 +8,8 @@ use vshmem_wire::{Geometry, GeometryError, Layout, NODE_RANGES, PAGE_BYTES};
 use super::huge_pages::HugePages;
 use super::nodes::Placement;
 use crate::error::FindError;
+use crate::pool_name::valid_name;
+use crate::quoted::quoted;
 
 /// What a pool is to be.
 #[derive(Debug, Clone)]
@@ -182,7 +184,7 @@ pub enum CreateError {
         kept: PathBuf,
     },
     /// Anything else.
-    #[error("pool {name}: cannot {tried} {}: {error}", place.display())]
+    #[error("pool {name}: cannot {tried} {}: {error}. {}", place.display(), directory_of(place))]
     Failed {
         /// The name.
         name: String,
@@ -198,9 +200,19 @@ pub enum CreateError {
     Find(#[from] FindError),
 }
 
+/// What to do about the directory of a file that cannot be made.
+fn directory_of(place: &Path) -> String {
+    let directory = place.parent().unwrap_or(place);
+    let shown = quoted(&directory.to_string_lossy());
+    match directory.is_dir() {
+        true => format!("`ls -ld {shown}` shows who may make files there"),
+        false => format!("`mkdir -p {shown}` makes its directory"),
+    }
+}
+
 /// What makes a pool of that size, in this file where that can be.
 fn usable(name: &str, place: &Path, bytes: u64) -> String {
-    let shown = place.display();
+    let shown = quoted(&place.to_string_lossy());
     if place.is_file() {
         return format!(
             "Where nothing in it is needed, `truncate -s 0 {shown} && truncate -s {bytes} {shown}` makes it so"
@@ -258,12 +270,6 @@ fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), Crea
         return Ok(());
     }
     Err(CreateError::Limit(name.to_owned()))
-}
-
-fn valid_name(name: &str) -> bool {
-    (1..=48).contains(&name.len())
-        && !name.starts_with('.')
-        && name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
 }
 
 /// Counts and places of what is asked for, which is then known to make sense.

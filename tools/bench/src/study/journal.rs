@@ -233,7 +233,7 @@ impl Contents {
         let bytes = std::fs::read(&path).map_err(|error| Error::Journal {
             why: format!(
                 "cannot be read: {error}. `vshmem bench run --quick {}` makes one",
-                directory.display()
+                vshmem_session::quoted(&directory.to_string_lossy())
             ),
             path: path.clone(),
         })?;

@@ -3,8 +3,10 @@
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::error::{Doing, Error, Result};
 use crate::model::names::domain;
@@ -146,26 +148,59 @@ pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .doing(|| format!("set mode {mode:o} on {path:?}"))
 }
 
+/// How long others may hold the lock; a lab that begins holds it while its files are made.
+const HELD: Duration = Duration::from_secs(120);
+const AGAIN: Duration = Duration::from_millis(5);
+
 /// The lock under which labs get and give up their names and users. Released on drop.
 pub(crate) struct NamingLock(#[allow(dead_code)] File);
 
 impl NamingLock {
-    /// Waits for the lock; it is only ever held for moments.
+    /// Waits for the lock; it is only ever held for moments, unless its holder is stopped.
     pub(crate) fn take() -> Result<Self> {
-        let root = root();
+        Self::take_in(&root(), HELD)
+    }
+
+    fn take_in(root: &Path, within: Duration) -> Result<Self> {
+        let locking = || format!("lock {root:?}: `lslocks` shows who holds it; is it stopped?");
+        let end = Instant::now() + within;
         loop {
-            open_directory(&root)?;
-            let dir = File::open(&root).doing(|| format!("open {root:?}"))?;
-            flock(&dir, FlockOperation::LockExclusive).doing(|| format!("lock {root:?}"))?;
+            open_directory(root)?;
+            let dir = File::open(root).doing(|| format!("open {root:?}"))?;
+            match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::AGAIN) if Instant::now() < end => {
+                    std::thread::sleep(AGAIN);
+                    continue;
+                }
+                Err(Errno::AGAIN) => {
+                    return Err(std::io::Error::from(std::io::ErrorKind::TimedOut)).doing(locking);
+                }
+                other => other.doing(locking)?,
+            }
             let locked = dir.metadata().doing(|| format!("stat {root:?}"))?;
             // The last lab down removes the directory: what is locked must still be what the path
             // names.
-            match std::fs::metadata(&root) {
+            match std::fs::metadata(root) {
                 Ok(named) if named.dev() == locked.dev() && named.ino() == locked.ino() => {
                     return Ok(NamingLock(dir));
                 }
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_never_given_up_is_not_waited_for_without_end() {
+        let root = tempfile::tempdir().unwrap();
+        let first = NamingLock::take_in(root.path(), Duration::ZERO).unwrap();
+        let refused = NamingLock::take_in(root.path(), AGAIN).err().unwrap().to_string();
+        assert!(refused.contains("`lslocks`"), "{refused}");
+        drop(first);
+        NamingLock::take_in(root.path(), Duration::ZERO).unwrap();
     }
 }

@@ -123,6 +123,12 @@ pub(crate) fn start_time(pid: i32) -> Option<u64> {
     Some(Process::new(pid).ok()?.stat().ok()?.starttime)
 }
 
+/// Whether a process is stopped, by a signal or by a debugger.
+pub(crate) fn is_stopped(pid: i32) -> bool {
+    let stat = Process::new(pid).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| matches!(stat.state, 'T' | 't'))
+}
+
 /// Whether a process that started then is still there, and no zombie.
 pub(crate) fn is_living(pid: i32, start: u64) -> bool {
     let stat = Process::new(pid).and_then(|process| process.stat());

@@ -1,18 +1,18 @@
 //! Taking a lab down, whatever is left of it.
 
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::error::{Doing, Result};
+use crate::error::Result;
 use crate::host::directory::Directory;
 use crate::host::record::Record;
 use crate::host::sweep::{exterminate, sweep};
 use crate::keeper::give_notice;
+use crate::lab::ask::{answers, ask_at};
 use crate::model::names::death_notice;
-use crate::transport::control::{Control, ControlRequest, Reply};
+use crate::transport::control::{ControlRequest, Reply};
 
 /// How long the keeper may take to end all guests and give their death notices.
 const CLOSING: Duration = Duration::from_secs(60);
@@ -35,17 +35,12 @@ pub(super) fn end_keeper(keeper: i32, directory: &Directory) -> bool {
     else {
         return false;
     };
-    let asked = || -> Result<bool> {
-        let socket = directory.socket();
-        let stream =
-            UnixStream::connect(&socket).doing(|| format!("ask the keeper at {socket:?}"))?;
-        stream.set_read_timeout(Some(CLOSING)).doing(|| "set a limit".into())?;
-        let mut control = Control::new(stream);
-        control.send(&ControlRequest::Down, None).doing(|| "ask".into())?;
-        let (reply, _) = control.receive::<Reply>().doing(|| "hear".into())?;
-        Ok(matches!(reply, Reply::Done))
-    };
-    let noticed = asked().unwrap_or(false);
+    // One that is stopped would keep this command for as long as the end of the guests may take.
+    let noticed = answers(directory)
+        && matches!(
+            ask_at(&directory.socket(), &ControlRequest::Down, CLOSING),
+            Ok((_, Reply::Done, _))
+        );
     let gone = |limit: Duration| {
         let end = Instant::now() + limit;
         loop {

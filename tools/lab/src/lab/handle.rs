@@ -7,7 +7,7 @@ use crate::error::{Error, GuestFault, Result};
 use crate::host::directory::{Directory, NamingLock};
 use crate::host::log::tail;
 use crate::host::record::{Outline, Record};
-use crate::lab::ask::ask;
+use crate::lab::ask::{ask, remedy};
 use crate::lab::down::take_down;
 use crate::lab::up::up;
 use crate::lab::users::names;
@@ -116,15 +116,12 @@ impl Lab {
 
     /// All labs of this user that this release understands, those without a keeper too.
     pub fn list_all() -> Result<Vec<Listing>> {
-        let mut all = Vec::new();
-        for name in names() {
-            let directory = Directory::of(&name)?;
-            let Ok(Some(record)) = Record::read(&directory) else {
-                continue;
-            };
-            let lab = Lab { directory, record };
-            all.push(lab.list().unwrap_or_else(|_| lab.listing(Vec::new())));
-        }
+        // At the same time: each keeper that does not answer takes some seconds.
+        let mut all: Vec<Listing> = std::thread::scope(|scope| {
+            let asked: Vec<_> =
+                names().into_iter().map(|name| scope.spawn(move || list_one(&name))).collect();
+            asked.into_iter().filter_map(|one| one.join().ok()?).collect()
+        });
         all.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(all)
     }
@@ -198,7 +195,7 @@ impl Lab {
     }
 
     fn ask(&self, wish: &ControlRequest) -> Result<(Control, Reply, Option<OwnedFd>)> {
-        ask(&self.directory, wish)
+        ask(&self.record, &self.directory, wish)
     }
 
     fn unexpected(&self, reply: Reply) -> Error {
@@ -212,13 +209,24 @@ impl Lab {
     }
 
     fn listing(&self, guests: Vec<GuestListing>) -> Listing {
+        let keeper = self.record.living_keeper();
+        let is_silent = guests.is_empty();
         Listing {
             name: self.record.name.clone(),
             guest: self.record.guest,
             made_of: self.made_of(),
             pool_name: self.record.pool_name.clone(),
-            keeper: self.record.living_keeper(),
+            remedy: keeper.filter(|_| is_silent).map(|keeper| remedy(self.name(), keeper)),
+            keeper,
             guests,
         }
     }
+}
+
+/// One lab, if this release understands it.
+fn list_one(name: &str) -> Option<Listing> {
+    let directory = Directory::of(name).ok()?;
+    let record = Record::read(&directory).ok()??;
+    let lab = Lab { directory, record };
+    Some(lab.list().unwrap_or_else(|_| lab.listing(Vec::new())))
 }

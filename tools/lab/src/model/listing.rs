@@ -61,6 +61,9 @@ pub struct Listing {
     pub pool_name: Option<String>,
     /// The keeper's pid; `None` if it has died: then `down` clears up.
     pub keeper: Option<i32>,
+    /// What to do, if the keeper is there and does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
     /// Its guests; empty if the keeper does not answer.
     pub guests: Vec<GuestListing>,
 }

@@ -57,8 +57,10 @@ impl Ls {
 fn add(table: &mut Table, lab: &Listing) {
     let first = [lab.name.clone(), lab.made_of.clone(), lab.pool_name.clone().unwrap_or_default()];
     if lab.guests.is_empty() {
-        let state = if lab.keeper.is_some() { "no answer" } else { "keeper died" };
-        let why = "`vshmem lab down` clears up".to_owned();
+        let (state, why) = match &lab.remedy {
+            Some(remedy) => ("does not answer", remedy.clone()),
+            None => ("keeper died", format!("`vshmem lab --name {} down` clears up", lab.name)),
+        };
         let rest = [String::new(), String::new(), state.into(), String::new(), String::new(), why];
         table.row([&first[..], &rest[..]].concat());
     }

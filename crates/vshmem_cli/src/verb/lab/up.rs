@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use vshmem_lab::{Acceleration, Device, GuestKind, Lab, Server, UpOptions};
+use vshmem_lab::{Acceleration, Device, GuestKind, Lab, Missing, Server, UpOptions};
 use vshmem_session::find;
 
 use super::built::{built_driver, launch_components};
 use super::own_pool::OwnPool;
 use super::xen::make_in_dom0;
+use crate::again::{Left, again};
 use crate::failure::{Failure, failed};
 use crate::{program, show, size};
 
@@ -152,7 +153,16 @@ impl Up {
         // Before a pool is made for it.
         match Lab::check(guest) {
             missing if missing.is_empty() => {}
-            missing => return Err(vshmem_lab::Error::Missing(missing).into()),
+            missing => {
+                let as_given = |mut one: Missing| {
+                    if one.remedy.starts_with("`sudo vshmem lab up ") {
+                        one.remedy = format!("`sudo {}`", again(&[], &[]));
+                    }
+                    one
+                };
+                let missing = missing.into_iter().map(as_given).collect();
+                return Err(vshmem_lab::Error::Missing(missing).into());
+            }
         }
         if guest == GuestKind::Xen {
             return self.boot_xen(name);
@@ -174,27 +184,39 @@ impl Up {
     fn check_options(&self, guest: GuestKind) -> Result<(), Failure> {
         let qemus = self.device.is_some() || self.driver.is_some();
         let emulated = matches!(self.accel, Accel::Auto | Accel::Tcg);
-        match guest {
-            GuestKind::Uml if qemus => usage(
-                "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use `vshmem lab up --guest qemu --device plain`",
+        let (wrong, left): (_, &[Left]) = match guest {
+            GuestKind::Uml if qemus => (
+                "--device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper",
+                &[("--device", true), ("--driver", true)],
             ),
-            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => usage(
-                "lab up: --swap is for User Mode Linux guests. Leave it out, or use `vshmem lab up --guest uml --swap 1G`",
-            ),
-            GuestKind::Xen if qemus => usage(
-                "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out: `vshmem lab up --guest xen`",
-            ),
-            GuestKind::Xen if self.notify => usage(
-                "lab up: --notify is for guests without a doorbell; Xen's domains have event channels. Leave it out: `vshmem lab up --guest xen`",
-            ),
-            GuestKind::Xen if !emulated => {
-                usage("lab up: Xen is run emulated. Leave --accel out: `vshmem lab up --guest xen`")
+            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => {
+                ("--swap is for User Mode Linux guests", &[("--swap", true)])
             }
-            GuestKind::Uml if self.cpus != 1 => usage(
-                "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use `vshmem lab up --guest qemu --cpus 2`",
+            GuestKind::Xen if qemus => (
+                "--device and --driver are for QEMU guests; Xen's domains get the pool by grants",
+                &[("--device", true), ("--driver", true)],
             ),
-            _ => Ok(()),
-        }
+            GuestKind::Xen if self.notify => (
+                "--notify is for guests without a doorbell; Xen's domains have event channels",
+                &[("--notify", false)],
+            ),
+            GuestKind::Xen if !emulated => ("Xen is run emulated", &[("--accel", true)]),
+            GuestKind::Uml if self.cpus != 1 => {
+                ("a User Mode Linux guest has one processor", &[("--cpus", true)])
+            }
+            _ => return Ok(()),
+        };
+        let other = match guest {
+            GuestKind::Uml => Some("qemu"),
+            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => Some("uml"),
+            _ => None,
+        };
+        let without = again(left, &[]);
+        let or = other.map(|kind| {
+            format!(", or take other guests: `{}`", again(&[("--guest", true)], &["--guest", kind]))
+        });
+        let or = or.unwrap_or_default();
+        Err(Failure::Usage(format!("lab up: {wrong}. Without that: `{without}`{or}")))
     }
 
     fn memory_mib(&self, guest: GuestKind) -> u32 {
@@ -277,10 +299,6 @@ impl Up {
             lab.made_of()
         ))
     }
-}
-
-fn usage(sentence: &str) -> Result<(), Failure> {
-    Err(Failure::Usage(sentence.into()))
 }
 
 fn mebibytes(bytes: u64) -> u32 {

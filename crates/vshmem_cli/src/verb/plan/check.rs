@@ -10,8 +10,10 @@ use vshmem_plan::running::Running;
 
 use super::apply::{RecordDirectory, is_name, not_applied};
 use super::options;
+use crate::again::again;
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
+use vshmem_session::quoted;
 
 /// Compare what runs with a plan.
 #[derive(Debug, Args)]
@@ -45,7 +47,10 @@ impl Check {
     pub fn carry_out(self) -> Outcome {
         let plan = self.plan()?;
         let running = Running::read(&self.root, &plan).or_else(failed)?;
-        let findings = check(&plan, &running);
+        let mut findings = check(&plan, &running);
+        for remedy in findings.iter_mut().filter_map(|finding| finding.remedy.as_mut()) {
+            *remedy = self.of_this_plan(remedy);
+        }
         if self.json {
             show::json(&findings)?;
         } else {
@@ -53,6 +58,24 @@ impl Check {
         }
         let good = findings.iter().all(|finding| finding.good);
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Commands for the plan that was compared, and not for the one of no name.
+    fn of_this_plan(&self, remedy: &str) -> String {
+        let (mut undo, mut apply) = (String::new(), String::new());
+        if let Some(file) = &self.plan {
+            apply = format!(" --plan {}", quoted(&file.to_string_lossy()));
+        } else if self.name != "plan" {
+            (undo, apply) = (format!(" {}", self.name), format!(" --name {}", self.name));
+        }
+        remedy
+            .replace("`sudo vshmem plan check`", &format!("`sudo {}`", again(&[], &[])))
+            .replace("`vshmem plan undo`", &format!("`vshmem plan undo{undo}`"))
+            .replace("`vshmem plan apply`", &format!("`vshmem plan apply{apply}`"))
+            .replace(
+                "`vshmem plan apply --to qemu`",
+                &format!("`vshmem plan apply{apply} --to qemu`"),
+            )
     }
 
     fn plan(&self) -> Result<Plan, Failure> {

@@ -8,6 +8,7 @@ mod cut;
 mod lock;
 mod piece;
 mod table;
+mod units;
 
 pub use cut::{Counts, advance, recut, take_range};
 pub use lock::{
@@ -16,3 +17,4 @@ pub use lock::{
 };
 pub use piece::{Marks, Piece, Rights};
 pub use table::{Table, TooMany};
+pub use units::without_others;

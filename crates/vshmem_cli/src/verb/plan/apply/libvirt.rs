@@ -11,8 +11,8 @@ use super::applied_plan::Change;
 use super::journal::{Journal, crash_point};
 use super::record_directory::RecordDirectory;
 use crate::failure::{Failure, failed};
-use crate::quoted::quoted;
 use crate::uuid;
+use vshmem_session::quoted;
 
 /// How domains are started.
 #[derive(Debug)]

@@ -23,6 +23,7 @@ use vshmem_plan::settings::{Setting, settings};
 use vshmem_plan::{NumberSet, Plan};
 
 use super::options::{self, Options};
+use crate::again::again;
 use crate::failure::{Failure, Outcome, failed};
 use crate::{show, uuid};
 
@@ -252,8 +253,9 @@ fn write_setting(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> R
             file.display()
         )),
         Err(error) => failed(format!(
-            "{}: cannot write {value}: {error}. `sudo` runs this as root",
-            file.display()
+            "{}: cannot write {value}: {error}. Run this as root: `sudo {}`",
+            file.display(),
+            again(&[], &[])
         )),
     }
 }

@@ -15,6 +15,7 @@ use vshmem_plan::{Guest, NumberSet, Plan, form};
 use super::applied_plan::Change;
 use super::journal::{Journal, crash_point};
 use super::qmp::Qmp;
+use crate::again::again;
 use crate::failure::{Failure, failed};
 
 /// How often QEMU is asked for while it prepares the guest's memory.
@@ -123,9 +124,10 @@ fn connect(
         std::thread::sleep(AGAIN);
     }
     failed(format!(
-        "{}: QEMU does not answer within {} s. `vshmem plan apply --dry-run` prints its command line: start it by hand and see what it waits for",
+        "{}: QEMU does not answer within {} s. `{}` prints its command line: start it by hand and see what it waits for",
         guest.name,
-        limit.as_secs()
+        limit.as_secs(),
+        again(&[], &["--dry-run"])
     ))
 }
 

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::applied_plan::AppliedPlan;
+use crate::again::again;
 use crate::failure::{Failure, failed};
 
 /// The directory, opened once; all files in it are found from there.
@@ -34,8 +35,9 @@ impl RecordDirectory {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => {
                     return failed(format!(
-                        "{}: cannot make it: {error}. `sudo` runs this as root",
-                        path.display()
+                        "{}: cannot make it: {error}. Run this as root: `sudo {}`",
+                        path.display(),
+                        again(&[], &[])
                     ));
                 }
             }
@@ -43,8 +45,9 @@ impl RecordDirectory {
             directory =
                 rustix::fs::openat(&directory, name, flags, Mode::empty()).or_else(|error| {
                     failed(format!(
-                        "{}: cannot open it: {error}. `sudo` runs this as root",
-                        path.display()
+                        "{}: cannot open it: {error}. Run this as root: `sudo {}`",
+                        path.display(),
+                        again(&[], &[])
                     ))
                 })?;
             require_own(directory.as_fd(), &path)?;
@@ -182,7 +185,7 @@ pub fn not_applied(name: &str, applied: &[String]) -> String {
         false => format!("applied are: {}", applied.join(", ")),
     };
     format!(
-        "plan {name}: it is not applied; {known}. `vshmem plan apply --name {name}` applies one"
+        "plan {name}: it is not applied; {known}. `vshmem plan apply --name {name} --to qemu --dry-run` shows what applying one would do"
     )
 }
 
@@ -200,8 +203,9 @@ fn require_own(file: BorrowedFd<'_>, path: &Path) -> Result<(), Failure> {
     }
     if closed && facts.st_uid == 0 {
         return failed(format!(
-            "{}: it is root's, who alone changes the host's settings and places guests by a plan. Run this as root: `sudo vshmem plan apply ...`; `vshmem plan apply --dry-run ...` shows to anyone what it would do",
-            path.display()
+            "{}: it is root's, who alone changes the host's settings and places guests by a plan. Run this as root: `sudo {}`; `vshmem plan apply --dry-run` with the plan's options shows to anyone what it would do",
+            path.display(),
+            again(&[], &[])
         ));
     }
     failed(format!(

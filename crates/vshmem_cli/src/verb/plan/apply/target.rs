@@ -9,7 +9,7 @@ use super::journal::{Journal, tell};
 use super::record_directory::RecordDirectory;
 use super::{libvirt, qemu};
 use crate::failure::{Failure, failed};
-use crate::quoted::quoted;
+use vshmem_session::quoted;
 
 /// Who runs the guests.
 #[derive(Debug)]

@@ -1,14 +1,18 @@
-//! Whether this process has opened a pool itself, or is a child of the one that has: known without
-//! a system call. A child that went on as its parent's client would write its parent's intent
-//! record.
+//! Whether this process has made something itself, or is a child of the one that has: known without
+//! a system call, and whatever the child's pid, which may be its parent's in another PID namespace.
+//! A child that went on as its parent's client would write its parent's intent record.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
-use vshmem_ipc::Errno;
-use vshmem_mem::Mapping;
+
+use crate::mapping::Mapping;
 
 /// A page of zeros, which a child finds so again.
+///
+/// # Errors
+/// What madvise(2) says: EINVAL before Linux 4.14.
 pub fn wiped_on_fork() -> Result<Mapping, Errno> {
     const BYTES: usize = 4096;
     let page = Mapping::anonymous(BYTES)?;
@@ -25,6 +29,9 @@ pub struct ForkMark {
 
 impl ForkMark {
     /// Of this process.
+    ///
+    /// # Errors
+    /// As for [`wiped_on_fork`].
     pub fn new() -> Result<Self, Errno> {
         let mark = Self { page: wiped_on_fork()? };
         mark.claim();
@@ -38,6 +45,7 @@ impl ForkMark {
 
     /// Whether it was made in this process.
     #[inline]
+    #[must_use]
     pub fn is_of_this_process(&self) -> bool {
         self.word().load(Ordering::Relaxed) != 0
     }
@@ -55,6 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "it forks")]
     fn a_child_has_not_opened_what_its_parent_has() {
         let mark = ForkMark::new().unwrap();
         assert!(mark.is_of_this_process());

@@ -1,6 +1,7 @@
 //! Words of a command line that is printed, so that it can be pasted.
 
 /// A word as a shell has to be given it.
+#[must_use]
 pub fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+,./:@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
