@@ -47,10 +47,11 @@ static char *each_round(const struct run *run, rounds_fn *rounds, void *context,
 	for (long i = 0; i < run->each; i++) {
 		uint64_t before = ticks();
 		rounds(context, done + (uint64_t)i, 1);
+		rounds_done++;
 		double spent = (double)(ticks() - before) - cost;
 		took[i] = (spent > 0 ? spent : 0) * tick;
 		if (deadline_passed)
-			give_up("broken off, or not done within %d seconds", run->timeout);
+			give_up("broken off, or nothing was done for %d seconds", run->timeout);
 	}
 	sort(took, run->each);
 	int used = snprintf(text, ROOM, ",\"each\":{\"rounds\":%ld,\"clock_ns\":%.1f,\"quantiles\":[",
@@ -71,13 +72,15 @@ void measure(const struct run *run, rounds_fn *rounds, void *context, const uint
 	if (batch == NULL)
 		give_up("no memory for %zu batches", n);
 	rounds(context, 0, done);
+	rounds_done++;
 	double clock = clock_cost();
 	uint64_t cpu = cpu_ns(), before = now_ns();
 	for (size_t i = 0; i < n; i++, done += per_batch) {
 		rounds(context, done, per_batch);
 		uint64_t after = now_ns();
+		rounds_done++;
 		if (deadline_passed)
-			give_up("broken off, or not done within %d seconds", run->timeout);
+			give_up("broken off, or nothing was done for %d seconds", run->timeout);
 		double spent = (double)(after - before) - clock;
 		batch[i] = (spent > 0 ? spent : 0) / (double)per_batch;
 		sum += batch[i];

@@ -99,6 +99,7 @@ static void tcp_server(struct wire *w)
 	while (rounds < total_rounds(w->run) && read_all(w)) {
 		write_all(w);
 		rounds++;
+		rounds_done++;
 	}
 	if (rounds != total_rounds(w->run))
 		give_up("the client left after %llu of %llu rounds", (unsigned long long)rounds,
@@ -179,6 +180,7 @@ static void udp_server(struct wire *w)
 		if (round == LAST_ROUND)
 			return;
 		sendto(w->socket, w->buffer, (size_t)n, 0, (void *)&client, length);
+		rounds_done++;
 		if (answered++ == 0)
 			setsockopt(w->socket, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof idle);
 	}

@@ -88,6 +88,7 @@ static void shm_pong(struct transport *t)
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		atomic_store_explicit(&t->out->sequence, i, memory_order_release);
+		rounds_done++;
 	}
 }
 
@@ -105,6 +106,7 @@ static void raw_pong(struct transport *t)
 	for (uint64_t i = 0, last = total_rounds(t->run); i < last; i++) {
 		await_number(t->flag, 2 * i + 1);
 		atomic_store_explicit(t->flag, 2 * i + 2, memory_order_release);
+		rounds_done++;
 	}
 }
 
@@ -127,6 +129,7 @@ static void sync_pong(struct transport *t)
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		bakery_v(t->posted, t->place);
+		rounds_done++;
 	}
 }
 
@@ -170,6 +173,7 @@ static void sem_pong(struct transport *t)
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		step(1, +1);
+		rounds_done++;
 	}
 }
 
@@ -207,6 +211,7 @@ static void msg_pong(struct transport *t)
 		receive(t, 1);
 		think(t->run);
 		send(t, 2);
+		rounds_done++;
 	}
 }
 
@@ -233,6 +238,7 @@ static void stream_pong(struct transport *t)
 			give_up("message %llu did not come in its turn", (unsigned long long)i);
 		if (t->message->type == IN_STEP)
 			atomic_store_explicit(t->flag, i, memory_order_release);
+		rounds_done++;
 	}
 }
 
@@ -275,6 +281,7 @@ static void posix_sem_pong(struct transport *t)
 		take_one(&t->meeting->to_pong);
 		think(t->run);
 		sem_post(&t->meeting->to_ping);
+		rounds_done++;
 	}
 }
 
@@ -309,6 +316,7 @@ static void cond_pong(struct transport *t)
 		think(t->run);
 		m->turn = 0;
 		pthread_cond_signal(&m->changed);
+		rounds_done++;
 	}
 	pthread_mutex_unlock(&m->mutex);
 }
@@ -378,6 +386,7 @@ static void mq_pong(struct transport *t)
 		mq_take(t);
 		think(t->run);
 		mq_put(t);
+		rounds_done++;
 	}
 }
 

@@ -18,7 +18,7 @@ struct run {
 	long each; /* rounds at the end that are timed one by one */
 	long batches;
 	long pairs;
-	int timeout;      /* seconds for the whole run */
+	int timeout;      /* seconds without progress */
 	int cpu;          /* -1: not pinned */
 	int peer_cpu;     /* the second role's CPU under --both */
 	long delay;       /* nanoseconds that the second role takes for an answer, at work */
@@ -47,6 +47,10 @@ void split_into_batches(struct run *run);
  * rings again and again, so a signal that lands just before a call blocks is not lost. */
 void start_deadline(int seconds);
 extern volatile sig_atomic_t deadline_passed;
+/* What has been done so far: rounds, or batches of them. As long as this goes on, the time begins
+ * anew: how fast a guest is, no deadline can know. A program that leaves it alone has one deadline
+ * for all it does. */
+extern volatile unsigned rounds_done;
 
 void pin(int cpu);
 
