@@ -83,12 +83,11 @@ static void shm_ping(void *context, uint64_t first, uint64_t count)
 
 static void shm_pong(struct transport *t)
 {
-	for (uint64_t i = 1, last = total_rounds(t->run); i <= last; i++) {
+	for (uint64_t i = 1, last = total_rounds(t->run); i <= last; i++, rounds_done++) {
 		await(t->in, i);
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		atomic_store_explicit(&t->out->sequence, i, memory_order_release);
-		rounds_done++;
 	}
 }
 
@@ -103,10 +102,9 @@ static void raw_ping(void *context, uint64_t first, uint64_t count)
 
 static void raw_pong(struct transport *t)
 {
-	for (uint64_t i = 0, last = total_rounds(t->run); i < last; i++) {
+	for (uint64_t i = 0, last = total_rounds(t->run); i < last; i++, rounds_done++) {
 		await_number(t->flag, 2 * i + 1);
 		atomic_store_explicit(t->flag, 2 * i + 2, memory_order_release);
-		rounds_done++;
 	}
 }
 
@@ -124,12 +122,11 @@ static void sync_ping(void *context, uint64_t first, uint64_t count)
 
 static void sync_pong(struct transport *t)
 {
-	for (uint64_t count = total_rounds(t->run); count--;) {
+	for (uint64_t count = total_rounds(t->run); count--; rounds_done++) {
 		bakery_p(t->awaited, t->place);
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		bakery_v(t->posted, t->place);
-		rounds_done++;
 	}
 }
 
@@ -167,13 +164,12 @@ static void sem_ping(void *context, uint64_t first, uint64_t count)
 
 static void sem_pong(struct transport *t)
 {
-	for (uint64_t count = total_rounds(t->run); count--;) {
+	for (uint64_t count = total_rounds(t->run); count--; rounds_done++) {
 		step(0, -1);
 		think(t->run);
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		step(1, +1);
-		rounds_done++;
 	}
 }
 
@@ -207,11 +203,10 @@ static void msg_ping(void *context, uint64_t first, uint64_t count)
 
 static void msg_pong(struct transport *t)
 {
-	for (uint64_t count = total_rounds(t->run); count--;) {
+	for (uint64_t count = total_rounds(t->run); count--; rounds_done++) {
 		receive(t, 1);
 		think(t->run);
 		send(t, 2);
-		rounds_done++;
 	}
 }
 
@@ -232,13 +227,12 @@ static void stream_ping(void *context, uint64_t first, uint64_t count)
 
 static void stream_pong(struct transport *t)
 {
-	for (uint64_t i = 1, last = total_rounds(t->run); i <= last; i++) {
+	for (uint64_t i = 1, last = total_rounds(t->run); i <= last; i++, rounds_done++) {
 		receive(t, 0);
 		if (t->run->size >= sizeof i && memcmp(t->message->payload, &i, sizeof i) != 0)
 			give_up("message %llu did not come in its turn", (unsigned long long)i);
 		if (t->message->type == IN_STEP)
 			atomic_store_explicit(t->flag, i, memory_order_release);
-		rounds_done++;
 	}
 }
 
@@ -277,11 +271,10 @@ static void posix_sem_ping(void *context, uint64_t first, uint64_t count)
 
 static void posix_sem_pong(struct transport *t)
 {
-	for (uint64_t count = total_rounds(t->run); count--;) {
+	for (uint64_t count = total_rounds(t->run); count--; rounds_done++) {
 		take_one(&t->meeting->to_pong);
 		think(t->run);
 		sem_post(&t->meeting->to_ping);
-		rounds_done++;
 	}
 }
 
@@ -311,12 +304,11 @@ static void cond_pong(struct transport *t)
 {
 	struct meeting *m = t->meeting;
 	pthread_mutex_lock(&m->mutex);
-	for (uint64_t count = total_rounds(t->run); count--;) {
+	for (uint64_t count = total_rounds(t->run); count--; rounds_done++) {
 		take_turn(m, 1);
 		think(t->run);
 		m->turn = 0;
 		pthread_cond_signal(&m->changed);
-		rounds_done++;
 	}
 	pthread_mutex_unlock(&m->mutex);
 }
@@ -382,11 +374,10 @@ static void mq_ping(void *context, uint64_t first, uint64_t count)
 
 static void mq_pong(struct transport *t)
 {
-	for (uint64_t count = total_rounds(t->run); count--;) {
+	for (uint64_t count = total_rounds(t->run); count--; rounds_done++) {
 		mq_take(t);
 		think(t->run);
 		mq_put(t);
-		rounds_done++;
 	}
 }
 
