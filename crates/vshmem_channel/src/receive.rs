@@ -56,7 +56,7 @@ pub enum Received {
 /// Lanes that are looked at in one go.
 const AT_ONCE: usize = 16;
 /// Calls in vain after which the senders are told how far all is read.
-const SETTLED: u32 = 16;
+const PUBLISHED_AFTER: u32 = 16;
 /// Looks in vain after which the lanes are checked for senders that have ended.
 const TIMEOUT: u32 = 1 << 20;
 
@@ -159,8 +159,8 @@ impl Port {
             }
         }
         self.idle += 1;
-        if self.idle == SETTLED {
-            self.settle();
+        if self.idle == PUBLISHED_AFTER {
+            self.publish_all();
         }
         if self.idle >= TIMEOUT {
             self.idle = 0;
@@ -172,15 +172,22 @@ impl Port {
     /// Tells each sender how far its lane is read. While messages come, [`Port::release`] tells it
     /// by the quarter of a ring only: this is for the last ones, see `Outbound::is_drained`.
     #[cold]
-    fn settle(&mut self) {
-        for lane in &mut self.lanes {
-            if lane.next != lane.published {
-                lane.published = lane.next;
-                let at = self.base + self.shape.lane_at(lane.index) + HEAD;
-                // Pairs with the sender's acquire: it may write over what was read.
-                let _ = self.map.store(at, lane.next, Ordering::Release);
+    fn publish_all(&mut self) {
+        for nth in 0..self.lanes.len() {
+            if self.lanes[nth].next != self.lanes[nth].published {
+                self.publish(nth);
             }
         }
+    }
+
+    /// Tells the sender of a lane how far it is read.
+    #[inline]
+    fn publish(&mut self, nth: usize) {
+        let lane = &mut self.lanes[nth];
+        lane.published = lane.next;
+        let at = self.base + self.shape.lane_at(lane.index) + HEAD;
+        // Pairs with the sender's acquire: it may write over what was read.
+        let _ = self.map.store(at, lane.next, Ordering::Release);
     }
 
     /// Whether nothing lies where the next message of a lane comes.
@@ -237,10 +244,7 @@ impl Port {
         let lane = &mut self.lanes[nth];
         lane.next += Header::lines_of(message.bytes);
         if lane.next - lane.published >= quarter {
-            lane.published = lane.next;
-            let at = self.base + self.shape.lane_at(lane.index) + HEAD;
-            // Pairs with the sender's acquire: it may write over what was read.
-            let _ = self.map.store(at, lane.next, Ordering::Release);
+            self.publish(nth);
         }
         // The next look begins with the next lane: a sender that floods does not keep the others
         // waiting.

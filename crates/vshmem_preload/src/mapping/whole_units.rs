@@ -24,7 +24,7 @@ pub fn again(
     bytes: usize,
     call: impl FnOnce(usize, usize) -> c_int,
 ) -> c_int {
-    if result != -1 || errno::get() != libc::EINVAL || !start.is_multiple_of(PAGE) {
+    if !is_refused(result, start) {
         return result;
     }
     match around(start, bytes) {
@@ -41,7 +41,7 @@ pub fn unmap_again(
     bytes: usize,
     call: impl FnOnce(usize, usize) -> c_int,
 ) -> c_int {
-    if result != -1 || errno::get() != libc::EINVAL || !start.is_multiple_of(PAGE) {
+    if !is_refused(result, start) {
         return result;
     }
     match around(start, bytes) {
@@ -49,6 +49,11 @@ pub fn unmap_again(
         Some((_, alone)) => call(alone.start, alone.len()),
         None => result,
     }
+}
+
+/// Whether a call from `start` on has failed as it does for a part of a unit.
+fn is_refused(result: c_int, start: usize) -> bool {
+    result == -1 && errno::get() == libc::EINVAL && start.is_multiple_of(PAGE)
 }
 
 /// The whole units around a range, if that is more than the range; and those of them in which there
