@@ -59,15 +59,36 @@ pub fn cancellation_requested() {
     CANCELLATIONS.fetch_add(1, Ordering::Release);
 }
 
-/// Makes a call whose sleep ends as by a signal handler when a cancellation is asked for.
-pub fn cancellable<T>(call: impl FnOnce() -> T) -> T {
+/// What [`signals_handled`] gave when a call that begins to wait now had not been interrupted yet:
+/// handlers that have run up to now did so before its sleep. A cancellation may have been asked for
+/// since the call began, and ends this sleep.
+#[must_use]
+pub fn signals_before_wait() -> u32 {
+    with(|here| {
+        let handled = here.handled.load(Ordering::Relaxed);
+        if here.cancellable.load(Ordering::Relaxed) != 0 {
+            handled.wrapping_add(here.cancellations_before.load(Ordering::Relaxed))
+        } else {
+            handled
+        }
+    })
+}
+
+/// Makes a call whose sleep ends as by a signal handler when a cancellation was asked for since
+/// `before`. The caller looks between the two whether an earlier one is for this thread.
+pub fn cancellable<T>(before: Interruptions, call: impl FnOnce() -> T) -> T {
     let outer = with(|here| {
-        let outer = here.cancellable.load(Ordering::Relaxed);
+        let cancellable = here.cancellable.load(Ordering::Relaxed);
+        let cancellations = here.cancellations_before.load(Ordering::Relaxed);
+        here.cancellations_before.store(before.cancellations, Ordering::Relaxed);
         here.cancellable.store(1, Ordering::Relaxed);
-        outer
+        (cancellable, cancellations)
     });
     let result = call();
-    with(|here| here.cancellable.store(outer, Ordering::Relaxed));
+    with(|here| {
+        here.cancellable.store(outer.0, Ordering::Relaxed);
+        here.cancellations_before.store(outer.1, Ordering::Relaxed);
+    });
     result
 }
 
@@ -83,7 +104,15 @@ impl Interruptions {
     #[must_use]
     pub fn now() -> Self {
         let handled = with(|here| here.handled.load(Ordering::Relaxed));
-        Self { handled, cancellations: CANCELLATIONS.load(Ordering::Relaxed) }
+        // Pairs with `cancellation_requested`: the thread's own flag is read later, and says at least
+        // what it said when this one was counted.
+        Self { handled, cancellations: CANCELLATIONS.load(Ordering::Acquire) }
+    }
+
+    /// What `signals_handled` gave then, in a call that cancellations end.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        self.handled.wrapping_add(self.cancellations)
     }
 
     /// Whether what has come since then are cancellations only.
@@ -112,7 +141,7 @@ pub struct SecondWord<'a> {
 }
 
 /// Sleeps on `word` unless it differs from `expected`, and on another in the same way if there is
-/// one; ends with `Interrupted` when a handler has run since `signals_handled` returned `seen`.
+/// one; ends with `Interrupted` when a handler has run since `signals_before_wait` gave `seen`.
 #[must_use]
 pub fn sleep(
     word: &AtomicU32,

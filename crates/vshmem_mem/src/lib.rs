@@ -64,7 +64,7 @@ pub use interrupted::{WaiterRecord, hide_waiter, is_waiter_shown, show_waiter, t
 pub use interruptible_sleep::stop_here;
 pub use interruptible_sleep::{
     Interruptions, SLEEPING, SecondWord, WAKE, cancellable, cancellation_requested, signal_handled,
-    signals_handled, sleep,
+    signals_before_wait, signals_handled, sleep,
 };
 pub use map::{CellRef, Map, OutOfPool, WordsRef};
 pub use mapping::{

@@ -1,7 +1,7 @@
 //! msgrcv(2) through the ring: a compare-and-swap, without the lock.
 
 use rustix::io::Errno;
-use vshmem_mem::{Map, signals_handled};
+use vshmem_mem::{Map, signals_before_wait, signals_handled};
 use vshmem_sync::{Fault, MessageRing, RingSlot, Tail, crash_point, leave_lines};
 use vshmem_wire::{Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES};
 
@@ -316,7 +316,7 @@ fn await_message(
         // All of them had been taken by then, or were for others, and another was not there.
         return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
     }
-    let signals_seen = *seen.get_or_insert_with(signals_handled);
+    let signals_seen = *seen.get_or_insert_with(signals_before_wait);
     let mut look = context.spin.begin(waker_cpus::waker_cpu(context));
     while !look.is_over() && signals_handled() == signals_seen {
         if !ring.has_moved(map) {

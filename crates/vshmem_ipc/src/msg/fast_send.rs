@@ -1,6 +1,6 @@
 //! msgsnd(2) through the ring: a compare-and-swap, without the lock.
 
-use vshmem_mem::{Map, signals_handled, spin_hint};
+use vshmem_mem::{Map, signals_before_wait, spin_hint};
 use vshmem_sync::{
     Fault, Inline, MessageRing, RingSlot, RingSpace, Tail, WakerCpu, crash_point, leave_lines,
     load_cell, load_value, load_word,
@@ -250,7 +250,7 @@ fn await_room(context: &Context, ring: &MessageRing, signals_seen: &mut Option<u
         return false;
     }
     // A handler that runs from now on interrupts the sleep that this call may come to.
-    signals_seen.get_or_insert_with(signals_handled);
+    signals_seen.get_or_insert_with(signals_before_wait);
     let mut looks = 0_u32;
     context.send_backoff.look_for_room(|| {
         looks += 1;
@@ -314,7 +314,7 @@ fn await_bytes(
     if waker_cpus::waker_cpu(context) == WakerCpu::OnThisCpu {
         return false;
     }
-    signals_seen.get_or_insert_with(signals_handled);
+    signals_seen.get_or_insert_with(signals_before_wait);
     let mut ring = MessageRing::at(queue.ring());
     context.send_backoff.look_for_room(|| {
         let read = ring.refresh(context.pool().map());
@@ -337,7 +337,7 @@ pub(crate) fn await_ring(context: &Context, queue: &Queue, signals_seen: &mut Op
     if least == 0 || is_idle || !context.send_backoff.may_look(may_look) {
         return false;
     }
-    signals_seen.get_or_insert_with(signals_handled);
+    signals_seen.get_or_insert_with(signals_before_wait);
     let mut found = RingSpace::None;
     context.send_backoff.look_for_ring(|| {
         if !ring::is_in_list(context, queue).unwrap_or(true) {

@@ -1,7 +1,7 @@
 //! msgrcv(2).
 
 use rustix::io::Errno;
-use vshmem_mem::{Instant, seconds_now, signals_handled};
+use vshmem_mem::{Instant, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot};
 
@@ -106,7 +106,7 @@ fn receive_in_line(
 ) -> Result<Option<Chunk>, Failure> {
     // The thread that has begun to wait has looked for a while.
     let looked = waited.signals_seen.is_some();
-    let signals_seen = waited.signals_seen.unwrap_or_else(signals_handled);
+    let signals_seen = waited.signals_seen.unwrap_or_else(signals_before_wait);
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let search = Search::of(wanted.mtype, wanted.except, wanted.copy);

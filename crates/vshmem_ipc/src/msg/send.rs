@@ -1,7 +1,7 @@
 //! msgsnd(2).
 
 use rustix::io::Errno;
-use vshmem_mem::{Ordering, seconds_now, signals_handled};
+use vshmem_mem::{Ordering, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::{Fault, LockContext, SlotGuard, field};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 
@@ -91,7 +91,7 @@ pub(crate) fn send_to(
                 }
             }
         }
-        let signals_seen = *signals_seen.get_or_insert_with(signals_handled);
+        let signals_seen = *signals_seen.get_or_insert_with(signals_before_wait);
         let until = WaitsUntil { deadline: wait.deadline(), signals_seen };
         let slow = Slow { no_wait, may_use_ring, until };
         match send_to_list(context, queue, mtype, payload, slow, &mut gone, caller)? {

@@ -2,7 +2,7 @@
 
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
 use vshmem_ipc::{Errno, SharedCondvar, SharedMutex};
-use vshmem_mem::{Clock, Deadline, Interruptions, cancellable, signals_handled};
+use vshmem_mem::{Clock, Deadline, Interruptions, cancellable};
 use vshmem_session::Posix;
 
 use crate::next::{jump_to_next, next};
@@ -201,9 +201,9 @@ fn wait(
 ) -> Result<(), Errno> {
     let me = owner::me()?;
     let before = Interruptions::now();
-    let sleeper = Sleeper::interrupted_once_after(cancellable(signals_handled));
+    let sleeper = Sleeper::interrupted_once_after(before.count());
     cancel::act();
-    let result = cancellable(|| condvar.wait(mutex, me, &sleeper, until));
+    let result = cancellable(before, || condvar.wait(mutex, me, &sleeper, until));
     if before.have_cancellations() {
         // What woke it may have been a signal, which then is another thread's.
         condvar.signal(&Sleeper::uninterrupted());

@@ -3,7 +3,7 @@
 
 use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 use vshmem_ipc::{Errno, SharedSemaphore};
-use vshmem_mem::{Clock, Deadline, Interruptions, cancellable, signals_handled};
+use vshmem_mem::{Clock, Deadline, signals_before_wait};
 use vshmem_session::Posix;
 
 use crate::errno;
@@ -186,16 +186,11 @@ fn wait(semaphore: &SharedSemaphore, until: Option<Deadline>) -> c_int {
 #[inline(never)]
 fn sleep(semaphore: &SharedSemaphore, until: Option<Deadline>) -> Result<(), Errno> {
     loop {
-        let before = Interruptions::now();
         let interruptions = thread_words::interruptions();
-        let result = cancellable(|| {
-            // In this order: a cancellation either acts here, or ends the sleep.
-            let sleeper = Sleeper::interrupted_after(signals_handled());
-            cancel::act();
-            semaphore.wait(&sleeper, until)
+        let waited = cancel::point(|| {
+            semaphore.wait(&Sleeper::interrupted_after(signals_before_wait()), until)
         });
-        match result {
-            Err(Errno::INTR) if before.are_cancellations() => {}
+        match waited {
             // As the kernel: SA_RESTART has a sleep begin again that has no end.
             Err(Errno::INTR)
                 if until.is_none() && thread_words::interruptions() == interruptions => {}

@@ -138,18 +138,13 @@ fn waiting(
 
 #[inline]
 fn restarting(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
-    cancel::point(|| {
-        loop {
-            let interruptions = thread_words::interruptions();
-            let seen = vshmem_mem::Interruptions::now();
-            match call() {
-                Err(Errno::INTR)
-                    if !seen.are_cancellations()
-                        && thread_words::interruptions() == interruptions => {}
-                result => return result,
-            }
+    loop {
+        let interruptions = thread_words::interruptions();
+        match cancel::point(&mut call) {
+            Err(Errno::INTR) if thread_words::interruptions() == interruptions => {}
+            result => return result,
         }
-    })
+    }
 }
 
 /// mq_timedsend(3); mq_send(3) has no time.

@@ -8,6 +8,7 @@
 
 use libc::c_int;
 use vshmem_ipc::Errno;
+use vshmem_mem::{Interruptions, cancellable};
 
 unsafe extern "C" {
     fn pthread_testcancel();
@@ -39,14 +40,14 @@ pub fn act() {
 /// Makes a call a cancellation point.
 #[inline]
 pub fn point<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    act();
     loop {
-        let seen = vshmem_mem::Interruptions::now();
-        let result = vshmem_mem::cancellable(&mut call);
-        match result {
+        // In this order: a cancellation acts here, or ends the sleep.
+        let before = Interruptions::now();
+        act();
+        match cancellable(before, &mut call) {
             // It may have been meant for another thread, or have been disabled.
-            Err(Errno::INTR) if seen.are_cancellations() => act(),
-            _ => return result,
+            Err(Errno::INTR) if before.are_cancellations() => {}
+            result => return result,
         }
     }
 }
