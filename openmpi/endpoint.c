@@ -63,7 +63,7 @@ static vshmem_endpoint *make(const struct vshmem_address *port, bool for_replies
 	}
 	if (rc != 0) {
 		/* The peer may have found its way here: it must not be answered another way. */
-		vshmem_abort("a lane of a peer's port cannot be had: %s",
+		vshmem_abort("cannot claim a lane of a peer's port: %s",
 			rc == -EAGAIN ? "others than its job's processes have taken them"
 				: rc == -ENOMEM
 				? "the pool's table of attaches is full: make the pool with a larger --limit attaches=N"

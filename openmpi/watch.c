@@ -2,7 +2,7 @@
  * pool knows at once; mpirun, which waits for a network, may take minutes. A process of the job
  * that looks first ends it.
  *
- * Other jobs, which this one has spawned or joined, end as they like.
+ * Other jobs, which this one has spawned or joined, are not ended.
  */
 #include "btl_vshmem.h"
 

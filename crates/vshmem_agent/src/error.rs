@@ -15,7 +15,7 @@ pub enum AgentError {
     Session(#[from] SessionError),
     /// Another user's file lies where the pool was.
     #[error(
-        "{place}: it belongs to user {found}, not to user {wanted} as the pool did for which this was written. If it is the pool that is meant, write the container's file anew: `vshmem pool show {place} --as cdi`",
+        "{place}: it belongs to user {found}, and the container's file was written for a pool of user {wanted}. If this is the pool that is meant, write that file again: `vshmem pool show {place} --as cdi`",
         place = place.display()
     )]
     Owner {

@@ -91,7 +91,7 @@ fn serve_once(wanted: &Wanted, lock: RoleLock) -> Result<Outcome, AgentError> {
     let _ = session.leave();
     vshmem_link::remove_notice_marks(&pool.superblock().uuid, false);
     drop(lock);
-    // Who joined before the lock was released saw it held and has started no agent.
+    // A process that joined before the lock was released saw it held and has started no agent.
     let is_needed = pool.local_clients(domain).is_ok_and(|left| !left.is_empty());
     Ok(if is_needed && ending != Ending::Broken { Outcome::Needed } else { Outcome::Done })
 }

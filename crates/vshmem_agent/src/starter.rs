@@ -1,9 +1,9 @@
 //! Starting an agent, from inside a program or from the `vshmem` command.
 //!
 //! A program keeps the command's file open from the time when it joined the pool, and starts an
-//! agent from it only while it is where and who it was when it was loaded (`surroundings`). A
-//! program that has changed any of these, or closed the file, starts none: the next process that
-//! joins does, or one whose call takes its time.
+//! agent from it only while it has the root, namespaces and user with which it was loaded
+//! (`surroundings`). A program that has changed any of these, or closed the file, starts none: the
+//! next process that joins does, or one that makes a slow call.
 
 #![allow(unsafe_code)] // a descriptor by its number
 
@@ -56,7 +56,7 @@ impl AgentStarter {
     /// Starts an agent if there is none, and returns at once; with `wait`, when it is up. Uses no
     /// heap.
     pub fn ensure(&self, session: &Session, wait: bool) {
-        // First: who says that it starts one keeps others from it.
+        // First: a client that announces that it starts one keeps others from it.
         if !self.may_start() {
             session.client().renounce_agent();
             return;
@@ -64,7 +64,7 @@ impl AgentStarter {
         if !session.client().must_start_agent(vshmem_link::process_exists).unwrap_or(false) {
             return;
         }
-        // Who comes next tries again.
+        // The next client to come here tries again.
         if !wait {
             let _ = self.launch.start_apart();
         } else if let Ok(child) = self.launch.start() {
@@ -72,7 +72,7 @@ impl AgentStarter {
         }
     }
 
-    /// Whether the descriptor is the one that was opened, and the process where and who it was.
+    /// Whether the descriptor is the one that was opened, and the surroundings are as at load.
     fn may_start(&self) -> bool {
         self.descriptor_is_ours() && are_as_at_load()
     }

@@ -66,7 +66,7 @@ pub fn ensure(session: &Session) {
 /// `place` is a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn agent_of_vshmem_main(place: *const c_char, stays: c_int) -> c_int {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let place = OsStr::from_bytes(unsafe { CStr::from_ptr(place) }.to_bytes());
     let wanted = Wanted { place: PathBuf::from(place), stay: Stay::WhileInUse, owner: None };
     let done =

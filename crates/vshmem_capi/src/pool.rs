@@ -168,7 +168,7 @@ pub unsafe fn tell(text: &str, message: *mut c_char, bytes: usize) {
         return;
     }
     let length = text.len().min(bytes - 1);
-    // SAFETY: as the caller vouches; the end is written behind what was copied.
+    // SAFETY: as the caller guarantees; the end is written behind what was copied.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), message.cast(), length);
         message.add(length).write(0);
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn vshmem_open(
             0
         }
         Err(text) => {
-            // SAFETY: the caller vouches for the buffer.
+            // SAFETY: the caller guarantees the buffer.
             unsafe { tell(&text, message, bytes) };
             -Errno::NODEV.raw_os_error()
         }

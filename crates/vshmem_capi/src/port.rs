@@ -140,7 +140,7 @@ pub unsafe extern "C" fn vshmem_port_address(port: *const Receiver, address: *mu
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_receive(port: *mut Receiver, message: *mut Message) -> c_int {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { vshmem_receive_soon(port, message, 1) }
 }
 

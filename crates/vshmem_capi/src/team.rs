@@ -75,7 +75,7 @@ pub(crate) unsafe fn call(
     team: *mut Team,
     work: impl FnOnce(&mut Team) -> Result<(), Errno>,
 ) -> c_int {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     answer(work(unsafe { &mut *team }).map(|()| 0))
 }
 
@@ -107,7 +107,7 @@ impl Contribution {
     /// `mine` has so many bytes, and `result` room for as many at the root.
     unsafe fn at<'a>(self, team: &Team) -> Result<Side<'a>, Errno> {
         check_member(team, self.root)?;
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         unsafe {
             if team.rank() == self.root {
                 result_of(self.mine, self.result, self.bytes).map(Side::Root)
@@ -141,7 +141,7 @@ pub(crate) unsafe fn bytes_at<'a>(data: *mut c_void, bytes: usize) -> Result<&'a
     if data.is_null() || isize::try_from(bytes).is_err() {
         return Err(Errno::INVAL);
     }
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), bytes) })
 }
 
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn vshmem_team_failure(
     // SAFETY: the caller passes a member.
     let team = unsafe { &*team };
     let Some(error) = team.failure() else { return -1 };
-    // SAFETY: the caller vouches for the buffer.
+    // SAFETY: the caller guarantees the buffer.
     unsafe { tell(&team.explain(error), message, bytes) };
     error.rank() as c_int
 }
@@ -441,9 +441,9 @@ pub(crate) unsafe fn result_of<'a>(
         return Err(Errno::INVAL);
     }
     if bytes != 0 && !std::ptr::eq(mine, result) {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         unsafe { std::ptr::copy(mine.cast::<u8>(), result.cast::<u8>(), bytes) };
     }
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { bytes_at(result, bytes) }
 }

@@ -25,7 +25,7 @@ unsafe fn given_at<'a>(data: *const c_void, bytes: usize) -> Result<Option<&'a [
     if data.is_null() && bytes != 0 {
         return Ok(None);
     }
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { bytes_at(data.cast_mut(), bytes) }.map(|bytes| Some(&*bytes))
 }
 
@@ -157,10 +157,10 @@ unsafe fn look_after(
     started: *mut StartedOfC,
     poll: impl FnOnce(&mut Team, &mut Started) -> Result<bool, Errno>,
 ) -> c_int {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let (team, mut call) = unsafe { (&mut *team, Started::of(started.read())) };
     let done = poll(team, &mut call);
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { started.write(call.words()) };
     answer(done.map(i32::from))
 }

@@ -112,7 +112,7 @@ pub fn open(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
 }
 
 /// As [`open`], and makes the private pool if it is missing. A private pool is announced on a
-/// terminal: who forgot to name one would wait for partners that are elsewhere.
+/// terminal: a user who forgot to name one would wait for programs that are in another pool.
 pub fn open_or_make(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
     if let Some(word) = choose(option)?.word() {
         return Ok(find(&word)?);

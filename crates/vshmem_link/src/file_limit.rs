@@ -1,7 +1,7 @@
 //! The limit on the size of files (RLIMIT_FSIZE).
 //!
-//! Who makes a file longer than it allows is sent SIGXFSZ, which ends a program that knows nothing
-//! of the file. So it is looked at first, and what it does not allow is an error.
+//! A process that makes a file longer than the limit gets SIGXFSZ, which ends a program that knows
+//! nothing of the file. So the limit is read first, and what it does not allow is an error.
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};

@@ -1,9 +1,9 @@
 //! Words in a file of another user.
 //!
-//! Who may write to a file may shorten it, and a load from a page that is gone ends the process
-//! with SIGBUS. So this process never loads or stores there. The kernel does in its stead, and
-//! answers EFAULT: futex(2) wakes who sleeps there, process_vm_readv(2) on this very process reads.
-//! The mapping is for reading only, which is all that a wake needs.
+//! A user that may write to a file may shorten it, and a load from a page that is gone ends the
+//! process with SIGBUS. So this process never loads or stores there. The kernel does it instead,
+//! and answers EFAULT: futex(2) wakes threads that sleep there, process_vm_readv(2) on this very
+//! process reads. The mapping is for reading only, which is all that a wake needs.
 
 use std::os::fd::BorrowedFd;
 

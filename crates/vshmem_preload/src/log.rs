@@ -1,4 +1,4 @@
-//! What this library says to who looks for a fault.
+//! What this library reports when VSHMEM_LOG asks for it.
 
 /// Writes a line to standard error, if VSHMEM_LOG asks for it.
 pub fn line(text: &str) {

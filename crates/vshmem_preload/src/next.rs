@@ -77,8 +77,8 @@ macro_rules! next {
 pub(crate) use next;
 
 /// A function `$name` that does nothing but call the next definition of that symbol, by a jump: for
-/// calls of a few nanoseconds. What it jumps to at first looks the symbol up. Who passes the
-/// arguments on has them from a caller of that symbol.
+/// calls of a few nanoseconds. What it jumps to at first looks the symbol up. The
+/// arguments are those of a caller of that symbol.
 macro_rules! jump_to_next {
     ($name:ident, $kind:ident($symbol:literal):
         fn($($argument:ident: $type:ty),*) -> $result:ty, $missing:expr) => {

@@ -41,7 +41,7 @@ impl Bound {
     /// Binds a socket at `place`. One that is left over there is replaced; one that a server
     /// answers is not.
     pub fn new(place: &Path, kind: SocketType, admission: Admission) -> Result<Self, BindError> {
-        // Who connects names this path.
+        // A peer that connects names this path.
         SocketAddrUnix::new(place)?;
         let entry = Entry::of(place)?;
         match entry.look() {

@@ -21,7 +21,7 @@ pub enum FindError {
     #[error("pool {0}")]
     Region(#[from] RegionError),
     /// It is a file of another user's, and was not asked for.
-    #[error("{}: it belongs to user {owner}, so it was not looked into", place.display())]
+    #[error("{}: it belongs to user {owner}, so it was not read", place.display())]
     NotAsked {
         /// File.
         place: PathBuf,
@@ -29,7 +29,7 @@ pub enum FindError {
         owner: u32,
     },
     /// Its tables are too large to be looked at.
-    #[error("{}: its tables have {bytes} bytes, and no more than {most} are looked at. `vshmem pool check NAME` maps them", place.display())]
+    #[error("{}: its tables have {bytes} bytes, and no more than {most} are read here. `vshmem pool check NAME` maps them", place.display())]
     Large {
         /// File.
         place: PathBuf,

@@ -3,9 +3,9 @@
 //! The directory is opened once, so that no link on the way to it leads elsewhere a moment later.
 //! The file is first given a name that no other process uses, then looked at, and removed only if
 //! it is the right one: between a look at a name that others use and its removal, another file
-//! could come to it. Who may write in the directory could still interfere under the new name, but
-//! only with files that it may remove itself. What a process has left under such a name that was
-//! killed in between is removed by the next one.
+//! could take that name. A user that may write in the directory could still interfere under the new
+//! name, but only with files that it may remove itself. A process that is killed in between leaves
+//! a file under such a name; the next one removes it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ pub fn remove_seen(name: &str, seen: &Region) -> Result<PathBuf, CreateError> {
 /// What the names begin with that are used in between.
 const ASIDE: &str = ".vshmem-removed.";
 
-/// After this time, who has given a file such a name does not look at it any more.
+/// After this time, the process that has given a file such a name does not look at it any more.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(60);
 
 fn remove_if(name: &str, seen: Option<&Region>) -> Result<PathBuf, CreateError> {

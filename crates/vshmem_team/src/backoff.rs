@@ -55,8 +55,8 @@ pub(crate) struct Wanted {
 static ARRIVALS: AtomicU64 = AtomicU64::new(0);
 
 /// How often a member of this process has waited for longer than a short look, and what it waited
-/// for has come. Who gives the CPU away while members wait learns by this that they did not go on
-/// waiting.
+/// for has come. A thread that gives the CPU away while members wait learns by this that they have
+/// stopped waiting.
 #[must_use]
 pub fn arrivals() -> u64 {
     ARRIVALS.load(Ordering::Relaxed)

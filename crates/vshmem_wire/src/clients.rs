@@ -140,7 +140,7 @@ pub struct ClientSlot {
     /// Which of that user's files.
     pub words_nonce: RawCell,
     /// 1 once the process has announced that it is about to end. What it holds is given back by
-    /// who sees that it has: until then its threads may store into what it has attached.
+    /// the process that sees its end: until then its threads may store into what it has attached.
     pub leaving: RawCell,
 }
 

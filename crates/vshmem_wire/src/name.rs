@@ -146,7 +146,7 @@ impl AttachCount {
         Self { attached: 0, opened }
     }
 
-    /// As a word: who asks for 32 bits gets the attaches.
+    /// As a word, whose low 32 bits are the attaches.
     #[must_use]
     pub const fn pack(self) -> u64 {
         (self.opened as u64) << 32 | self.attached as u64

@@ -1,4 +1,4 @@
-//! The three kinds of object, and what hangs on them.
+//! The three kinds of object, and what belongs to them.
 
 use crate::RawCell;
 
@@ -348,7 +348,7 @@ pub struct AttachSlot {
 pub struct UndoSlot {
     /// Id of the client; 0 is free. Claimed by compare-and-swap, and kept until the client ends.
     pub client: RawCell,
-    /// Semaphore set slot plus one once it hangs on the set's list; [`UndoSlot::TAKEN`] shortly
+    /// Semaphore set slot plus one once it is on the set's list; [`UndoSlot::TAKEN`] shortly
     /// before; 0 while it serves no set.
     pub set: RawCell,
     /// Next record of the set, plus one.

@@ -121,8 +121,8 @@ pub struct Registry {
     pub free_clients: RawCell,
     /// The one that became free last, plus one.
     pub free_clients_last: RawCell,
-    /// 1 while some client may have announced its end: who asks about objects looks for those that
-    /// are gone by now.
+    /// 1 while some client may have announced its end: a call that asks about objects looks for
+    /// those that are gone by now.
     pub leavers: RawCell,
     /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid
     /// there start above it. Raised outside any lock.

@@ -41,7 +41,7 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// The place asked for cannot be had.
-    #[error("{place} cannot be had here: {why}")]
+    #[error("no {place} here: {why}")]
     NoSite {
         /// Which place.
         place: &'static str,
@@ -75,7 +75,7 @@ pub enum Error {
         remedy: String,
     },
     /// The user broke it off.
-    #[error("broken off; no figures")]
+    #[error("interrupted; no figures")]
     Stopped,
     /// The lab's own.
     #[error(transparent)]

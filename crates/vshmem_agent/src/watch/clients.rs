@@ -22,8 +22,8 @@ struct WatchedClient {
     local_client: LocalClient,
     handle: Option<OwnedFd>,
     /// Its process (while reserved, its parent) is known to be dead, or another process is known to
-    /// recover it: how long it is left alone yet. Who could come for it, or recovers it, may be
-    /// stopped together with this agent.
+    /// recover it: how long it is left alone yet. The child that could take it over, or the process
+    /// that recovers it, may be stopped together with this agent.
     over: Option<StallProofTimeout>,
 }
 

@@ -58,7 +58,7 @@ impl Host {
 /// agents do falls silent with the host's beat, as one agent may be behind both.
 fn foreign_peers(this_client: &Client) -> Result<Vec<Peer>, Errno> {
     let pool = this_client.pool();
-    // Who the host is was not written down: then no process can be distinguished from it.
+    // The pool has no record of the host: then no process can be distinguished from it.
     let Some(host) = pool.host_boot().map_err(|_| Errno::IO)? else { return Ok(Vec::new()) };
     let rows = pool.domains()?;
     let own = rows.iter().find(|row| row.index == this_client.domain()).map(|row| row.boot);

@@ -24,7 +24,7 @@ pub struct Create {
     size: Option<u64>,
     /// Make it in this file, which a virtual machine monitor knows already, as
     /// /dev/shm/pve-shm-job7 of Proxmox VE; without --size as long as that is. The file must hold
-    /// zeros alone; its owner and mode stay. Such a pool goes by its path.
+    /// zeros alone; its owner and mode stay. Such a pool is named by its path.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["xen", "hugepages", "group"])]
     file: Option<PathBuf>,
     /// Back it with huge pages of this size (on /dev/hugepages), which must have been reserved.

@@ -59,7 +59,7 @@ pub struct Overview {
     /// It belongs to a user that has not let this one in: nothing is wrong with it.
     #[serde(skip)]
     pub denied: bool,
-    /// It is another user's file, and was not looked into.
+    /// It is another user's file, and was not read.
     pub unread: bool,
 }
 

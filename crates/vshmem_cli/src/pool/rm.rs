@@ -67,8 +67,8 @@ impl Rm {
                 link.place().display()
             ));
         }
-        // What the tables of a damaged pool say is worth nothing; who has its file mapped, the
-        // kernel says.
+        // The tables of a damaged pool cannot be relied on; the kernel says which processes have
+        // its file mapped.
         let participants = match open_pool(link) {
             Ok(pool) => Participants::of(&pool).ok(),
             Err(vshmem_session::SessionError::Find(FindError::Damaged { .. })) => None,
@@ -95,7 +95,7 @@ impl Rm {
             return Ok(());
         }
         failed(format!(
-            "pool {name}: {} clients use it ({}). `vshmem ls --pool {name}` shows what they hold; end them first, or remove it all the same: `vshmem pool rm {name} --force`",
+            "pool {name}: {} clients use it ({}). `vshmem ls --pool {name}` shows what they hold; end them first, or remove it anyway: `vshmem pool rm {name} --force`",
             users.len(),
             first_of(&users)
         ))
@@ -110,7 +110,7 @@ impl Rm {
             return Ok(());
         }
         failed(format!(
-            "pool {name}: {} processes have its file mapped, as a virtual machine that was given it does ({}). End these first, or remove it all the same: `vshmem pool rm {name} --force`",
+            "pool {name}: {} processes have its file mapped, as a virtual machine that was given it does ({}). End these first, or remove it anyway: `vshmem pool rm {name} --force`",
             holders.len(),
             first_of(&holders)
         ))
@@ -136,7 +136,7 @@ fn require_no_containers(name: &str, file: &Region, place: &Path) -> Result<(), 
         return Ok(());
     }
     failed(format!(
-        "pool {name}: {} containers were given it ({}). Stop them first, or remove it all the same: `vshmem pool rm {name} --force`",
+        "pool {name}: {} containers were given it ({}). Stop them first, or remove it anyway: `vshmem pool rm {name} --force`",
         found.len(),
         first_of(&found)
     ))

@@ -30,7 +30,8 @@ pub struct Agent {
 
 const EXAMPLES: &str = "\
 An agent notices the deaths of programs and of containers below it, and gives back what they held.
-`vshmem run` starts it; it ends by itself when nobody is left. So this is needed only for containers.
+`vshmem run` starts it, and it ends by itself when no process uses the pool any more. So this is
+needed only for containers.
 
 Examples:
   vshmem agent --keep --pool /dev/shm/vshmem.job7     on the host of containers";

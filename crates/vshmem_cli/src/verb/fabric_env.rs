@@ -24,7 +24,7 @@ pub struct FabricEnv {
     /// The pool. Without: VSHMEM_POOL, then the pool that this guest was given.
     #[arg(long)]
     pool: Option<String>,
-    /// Whose words are printed besides libfabric's own.
+    /// The library whose variables are printed besides libfabric's own.
     #[arg(long = "for", value_name = "LIBRARY")]
     library: Option<Library>,
     /// Where the provider is [default: beside this command, or where it is installed].
@@ -32,7 +32,7 @@ pub struct FabricEnv {
     components: Option<PathBuf>,
 }
 
-/// Who uses libfabric.
+/// A library that uses libfabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Library {
     /// Open MPI, all of its messages (mtl/ofi)

@@ -26,7 +26,7 @@ impl Default for ReserveCounter {
 }
 
 impl ReserveCounter {
-    /// Counts a message that was sent in a chunk for want of a reserve; says whether it is time to
+    /// Counts a message that was sent in a chunk for lack of a reserve; says whether it is time to
     /// provide one.
     pub(crate) fn is_due(&self) -> bool {
         // What other threads count at the same time may be lost.

@@ -2,7 +2,7 @@
 //! again.
 //!
 //! The client may have held the lock that they wait for, or have been about to wake them, or have
-//! been woken itself and have gone no further. Which of these, nobody has to find out.
+//! been woken itself and have gone no further. All cases are treated alike.
 
 use vshmem_mem::{Ordering, fence};
 use vshmem_sync::{Fault, LockContext, field, load_value};
@@ -45,7 +45,7 @@ fn wake_bucket(
     lock_context: &LockContext<'_>,
     bucket: Bucket,
 ) -> Result<(), Fault> {
-    // Who comes while this goes on knows of the end already.
+    // A thread that enters the queue meanwhile knows of the end already.
     for _ in 0..=context.pool().layout().threads.count {
         let (_, more) = wake::wake_some(context, lock_context, bucket, None, u32::MAX)?;
         if !more {

@@ -70,7 +70,7 @@ pub(super) fn wake_some(
     let more = with_lock(*lock_context, wait_queue.lock, "futex-wake", |txn| {
         wakes.clear();
         let (sleepers, more) = find(txn, layout, bucket, offset, most)?;
-        // What this waker leaves asleep for good: who is woken has to see to them.
+        // Whether others are left asleep: the woken threads are told, and have to see to them.
         let is_last = sleepers.len() as u32 == most;
         let result = u32::from(offset.is_none() || (more && is_last));
         for &slot in &sleepers {

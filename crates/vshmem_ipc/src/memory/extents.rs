@@ -222,7 +222,7 @@ fn search(
     pages: u32,
     mut fits: impl FnMut(&mut Txn<'_>, &Row) -> Result<Option<u32>, Fault>,
 ) -> Result<Option<(Row, u32)>, Fault> {
-    // Each extent hangs in one bin: together they hold no more than there are.
+    // Each extent is in one bin: together they hold no more than there are.
     let mut left = layout.extents.count;
     for bin in bin_of(pages)..PAGE_BINS {
         let mut next = txn.get(bin_at(layout, bin))?;

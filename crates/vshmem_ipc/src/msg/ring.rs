@@ -119,8 +119,8 @@ impl RingChunk {
         let place = place_of(index, ring_slot.position());
         header.store(offset_of!(MsgHeader, place), place, Ordering::Relaxed);
         header.store(offset_of!(MsgHeader, owner), self.owner.word, Ordering::Relaxed);
-        // Pairs with the acquire in `SpareChunk::of`: who reads this tag reads that place or a
-        // later.
+        // Pairs with the acquire in `SpareChunk::of`: a thread that reads this tag reads that
+        // place or a later one.
         header.store(offset_of!(MsgHeader, tag), self.owner.tag, Ordering::Release);
         Header::write_tagged(map, self.header, mtype, payload)
     }

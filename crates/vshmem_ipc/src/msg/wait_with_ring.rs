@@ -133,8 +133,8 @@ fn enqueue_holding(
         };
         if found.is_none() {
             waiters::join_receivers(context, txn, queue, wanted, slot_guard)?;
-            // Before the tail: who sees that it is open sees the type as well. And written even if
-            // it is the same: see `Refused`.
+            // Before the tail: a sender that sees it open sees the type as well. And written even
+            // if it is the same: see `Refused`.
             let awaited_types = AwaitedTypes::in_mode(mode).with(wanted.search);
             txn.set_word(at!(queue, mode), awaited_types.mode())?;
         }

@@ -167,8 +167,8 @@ impl Pool {
         Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client))
     }
 
-    /// Whether the word of an owner cell is the id of a client that has ended and is reaped. One
-    /// who was only just joining is for the agent of its domain to judge.
+    /// Whether the word of an owner cell is the id of a client that has ended and is reaped. A
+    /// process that was only just joining is left to the agent of its domain.
     pub(crate) fn is_of_dead(&self, owner: u64) -> Result<bool, Fault> {
         let Some(client) = ClientId::of(owner).filter(|client| !client.is_joining()) else {
             return Ok(false);

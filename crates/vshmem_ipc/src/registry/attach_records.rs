@@ -30,7 +30,7 @@ pub(crate) fn first_of_queue(
 ) -> Result<Option<u32>, Fault> {
     let found = find_where(txn, layout, client, |word| word & ATTACHED_QUEUE != 0)?;
     let Some((at, _)) = found else { return Ok(None) };
-    // Otherwise the client's slot has its next holder, who has begun to open queues.
+    // Otherwise the client's slot has its next holder, and that one has begun to open queues.
     let is_its = txn.get_word(field!(at, AttachSlot, client))? == client.word();
     if is_its { txn.get(field!(at, AttachSlot, segment)).map(Some) } else { Ok(None) }
 }

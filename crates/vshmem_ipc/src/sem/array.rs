@@ -27,7 +27,7 @@ pub(super) enum Staged {
     NoRecord,
 }
 
-/// Values that an array of operations has come by, before any is written.
+/// Values that an array of operations has read or computed, before any is written.
 struct Values {
     few: arrayvec::ArrayVec<(u16, i32), 16>,
     many: Option<vshmem_mem::Scratch<u64>>,

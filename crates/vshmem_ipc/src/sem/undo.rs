@@ -1,6 +1,6 @@
 //! SEM_UNDO: adjustments that are applied when a process ends.
 //!
-//! A record belongs to one client and one set, and hangs on the set's list; set and list are under
+//! A record belongs to one client and one set, and is on the set's list; set and list are under
 //! the set's lock, so a step on a semaphore and its adjustment are one change: a client that is
 //! killed at any instruction has either done both or neither.
 

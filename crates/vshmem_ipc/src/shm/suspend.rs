@@ -3,8 +3,8 @@
 //!
 //! A removed segment goes with its last attach, and its pages to the thread that asks next, while a
 //! program whose exec has failed still has them mapped. So an attach that keeps a removed segment
-//! is not given up: the program that follows does that (`Client::join`), or who sees the process
-//! end. Nor is one of a POSIX object, whose memory may move while nobody has it mapped.
+//! is not given up: the program that follows does that (`Client::join`), or the client that sees
+//! the process end. Nor is one of a POSIX object, whose memory may move while nobody has it mapped.
 
 use rustix::io::Errno;
 use vshmem_mem::Scratch;

@@ -1,8 +1,8 @@
 //! Waking threads of other users of this domain.
 //!
 //! Where the kernel cannot sleep on the pool, wait words lie in files, one for each user of the
-//! domain: who may write to a file may also shorten it, and its pages are then gone under the
-//! thread that touches them. So a process touches its own user's file alone. The thread that sleeps
+//! domain: a user that may write to a file may also shorten it, and a thread that touches its pages
+//! then gets SIGBUS. So a process touches its own user's file alone. The thread that sleeps
 //! on another's is found by its client's slot, and woken by way of the kernel
 //! (`vshmem_sync::WakeOtherUsers`). What the slot says is no more than a hint where to wake.
 

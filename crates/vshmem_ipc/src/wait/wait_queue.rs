@@ -1,6 +1,6 @@
 //! Wait queues: the lists of waiters at an object.
 //!
-//! A waiter hangs in the list of the object whose lock protects it. The thread that changes the
+//! A waiter is in the list of the object whose lock protects it. The thread that changes the
 //! object either does the waiter's work on its behalf (`Done`) or sends it to try again (`Retry`),
 //! takes it off the list in the same step, and wakes it afterwards.
 

@@ -2,8 +2,8 @@
 //! user.
 //!
 //! `/dev/shm/vshmem-wait.UUID.UID` belongs to the user that is its name, and that user alone may
-//! write to it: who may write to a file may shorten it, and a process that touches the pages that
-//! are gone ends with SIGBUS. So a process maps its own user's file to touch it, and those of
+//! write to it: a user that may write to a file may shorten it, and a process that touches the
+//! pages that are gone gets SIGBUS. So a process maps its own user's file to touch it, and those of
 //! others for the kernel alone (`vshmem_mem::ForeignWords`): waking takes no more than the right to
 //! read. The first one makes its own user's file. It appears under its name when it is whole, and
 //! is never made longer.

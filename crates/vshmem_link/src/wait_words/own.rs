@@ -101,8 +101,8 @@ fn make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<()> {
     }
 }
 
-/// Who may read a user's file, and so wake its threads: as near as modes can say it, who may use
-/// the pool's device.
+/// The mode of a user's file: it may be read, and so its threads woken, by those who may use the
+/// pool's device, as nearly as a mode can say that.
 pub fn readers(audience: &Stat, uid: u32, has_group: bool) -> Mode {
     let lets_in = |bits: u32| audience.st_mode & bits == bits;
     // Its owner, where that is neither this user nor root, is reached as one of all.

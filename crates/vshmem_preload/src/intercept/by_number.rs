@@ -1,5 +1,5 @@
-//! syscall(2) of calls on descriptors: those that programs make by number for want of a function in
-//! older libcs, and those by which a descriptor would come or go without notice.
+//! syscall(2) of calls on descriptors: those that programs make by number because older libcs
+//! have no function for them, and those by which a descriptor would come or go without notice.
 
 use libc::{c_int, c_long, c_uint, iovec, off_t};
 

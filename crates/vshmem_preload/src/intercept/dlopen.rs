@@ -1,5 +1,5 @@
-//! dlopen(3): a library opened with RTLD_DEEPBIND would find libc's calls before ours, and use the
-//! kernel's IPC in silence. It is opened without that flag.
+//! dlopen(3): a library opened with RTLD_DEEPBIND would find libc's calls before ours, and silently
+//! use the kernel's IPC. It is opened without that flag.
 
 use std::arch::naked_asm;
 

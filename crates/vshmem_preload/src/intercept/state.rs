@@ -66,8 +66,8 @@ macro_rules! states_at {
         ) -> c_int {
             let call = || next!($symbol: fn(c_int, *const c_char, *mut stat, c_int) -> c_int,
                                 (file, path, into, flags), -1);
-            // SAFETY: the same contract; who only looks for the path has one that the call has
-            // read.
+            // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has
+            // read already.
             unsafe { state::fstat_at(file, into, || is_about_descriptor(path, flags), call) }
         }
     )*};
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn statx(
         next!(c"statx": fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int,
               (file, path, flags, mask, into), -1)
     };
-    // SAFETY: the same contract; who only looks for the path has one that the call has read.
+    // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has read already.
     unsafe { state::statx(file, into, || is_about_descriptor(path, flags), call) }
 }
 

@@ -1,8 +1,8 @@
 //! The file behind a descriptor of an object: a memfd that is named after it, empty, and sealed.
 //!
-//! It has no memory of its own and never will: who gets at it past this library (calls inside libc,
-//! a program that runs without the library) finds an empty file that cannot be written, and not
-//! pages that nobody else sees. The name says all that a process needs which inherits the
+//! It has no memory of its own and never will. Calls that bypass this library (those inside libc,
+//! or of a program that runs without the library) find an empty file that cannot be written, and
+//! not pages that no other process sees. The name says all that a process needs which inherits the
 //! descriptor or receives it from another: the pool, the object, and what it was opened for.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -180,8 +180,8 @@ fn state_of(file: c_int) -> Option<(Identity, Maker)> {
 /// What a descriptor that has come from elsewhere stands for, if it is a marker of this process's
 /// pool.
 ///
-/// Anybody can make a memfd of that name. So it is no proof of a right to the object: who takes one
-/// asks whether this process may use it (`session::right`).
+/// Every process can make a memfd of that name. So it is no proof of a right to the object: the
+/// caller asks whether this process may use it (`session::right`).
 pub fn recognize(file: c_int) -> Option<Found> {
     let session = process::joined()?;
     let words = [file as usize, libc::F_GET_SEALS as usize];

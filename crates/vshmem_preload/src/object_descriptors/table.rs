@@ -2,8 +2,8 @@
 //! its like may be called from signal handlers, and a descriptor of no object must cost next to
 //! nothing.
 //!
-//! An entry is claimed by its state word, which also counts how often it has changed hands: who
-//! reads an entry sees by that whether all its words are of one descriptor. Entries lie in pages
+//! An entry is claimed by its state word, which also counts how often it has changed hands: a
+//! reader sees by that whether all words of the entry are of one descriptor. Entries lie in pages
 //! that are made when the first descriptor of their range comes, and stay.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
@@ -265,7 +265,7 @@ impl<const PAGES: usize> Table<PAGES> {
     /// There is no place for it.
     pub fn set(&self, number: i32, descriptor: Descriptor) -> Result<(), NoPlace> {
         let entry = self.made_entry(number).ok_or(NoPlace)?;
-        // Before the entry says it: who knows of the descriptor must not find the table empty.
+        // Before the entry: a thread that knows of the descriptor must not find the table empty.
         self.count.fetch_add(1, Ordering::AcqRel);
         let state = entry.state.load(Ordering::Relaxed);
         if state & KIND == FREE && entry.fill(state, descriptor) {

@@ -1,8 +1,8 @@
 //! Seeing to it that this domain has an agent.
 //!
-//! The agent notices deaths. `vshmem run` starts it; a process that finds none starts one, while it
-//! is where and who it was when it began (see [`vshmem_agent::AgentStarter`]) and has not confined
-//! itself.
+//! The agent notices deaths. `vshmem run` starts it. A process that finds none starts one, as long
+//! as it has the root, namespaces and user with which it began (see
+//! [`vshmem_agent::AgentStarter`]) and has not confined itself.
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -50,7 +50,8 @@ impl Known {
             gid: self.gid.load(Ordering::Relaxed),
             capabilities: self.capabilities.load(Ordering::Relaxed),
         };
-        // Pairs with the fence in `set`: who has read a newer word reads that it was being written.
+        // Pairs with the fence in `set`: a thread that has read a newer word reads that it was
+        // being written.
         fence(Ordering::Acquire);
         (self.changes.load(Ordering::Relaxed) == changes).then_some(me)
     }

@@ -1,10 +1,10 @@
 //! Programs that confine themselves: seccomp(2), by its own number or by prctl(2).
 //!
-//! A filter may end the process for a call that it has not foreseen. So the library makes ready for
-//! one: it joins and asks what it has to ask, then does with the calls that
-//! docs/reference/sysv-differences.md lists. What needs others goes through a gate
-//! ([`vshmem_mem::unless_confined`]) and is left to those who are free: starting an agent, noticing
-//! a child's end at once, opening the pool's file again.
+//! A filter may end the process for a system call that it does not allow. So the library prepares:
+//! before the filter is set it joins and asks the kernel what it will need, and afterwards makes
+//! only the calls that docs/reference/sysv-differences.md lists. Steps that need others go through
+//! [`vshmem_mem::unless_confined`] and are left to other processes: starting an agent, noticing a
+//! child's end at once, opening the pool's file again.
 
 use libc::c_int;
 use vshmem_mem::is_confined;

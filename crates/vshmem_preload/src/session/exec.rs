@@ -2,7 +2,7 @@
 //! adjustments.
 //!
 //! Attaches are given up before the kernel is asked, because no code is left to do it after;
-//! if exec fails, they are taken again. A program that plainly cannot be executed is not even
+//! if exec fails, they are taken again. A program that certainly cannot be executed is not
 //! tried. What must not go as long as exec may fail is left alone: all attaches while other threads
 //! run, which may store into them; and those that keep a removed segment, whose memory would be
 //! another's at once. The new program finds the attaches of the one before it, and gives them

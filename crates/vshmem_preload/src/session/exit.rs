@@ -1,11 +1,11 @@
 //! The exit of a process. The agent handles other kinds of death.
 //!
 //! As long as it runs, its threads may store into what it has attached, and may hold what a
-//! semaphore guards; so may destructors that come after ours. It gives up nothing, then, but leaves
-//! a note, and who sees that it has ended gives back what it held: a parent that waits for it
-//! ([`crate::session::reap`]), the first process that asks about objects, or else the agent. A
-//! process that runs nothing any more but its own way out gives its attaches and adjustments back
-//! itself.
+//! semaphore guards; so may destructors that come after ours. So it gives up nothing then, but
+//! announces its end in the pool, and a process that sees the end gives back what it held: a parent
+//! that waits for it ([`crate::session::reap`]), the first process that asks about objects, or else
+//! the agent. A process that runs nothing any more but its own way out gives its attaches and
+//! adjustments back itself.
 
 use libc::c_int;
 use vshmem_ipc::{Client, Errno};

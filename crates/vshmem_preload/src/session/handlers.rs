@@ -22,7 +22,7 @@
 //! | `pieces::PIECES`, `object_descriptors::open::OPEN`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
 //! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a client's `doorbell` and `watchdog`, `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
-//! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |
+//! | `next!`'s addresses | one word each; a thread that finds none looks the symbol up, and all find the same |
 //! | a client's `client` and `pid` | one word each, changed in a new child before its program goes on |
 //! | a client's slot guards | claimed by one word; a handler takes another slot guard, and takes over locks of its own thread |
 //! | a client's chunk cache, hints, spin, reported sizes | one word each, swapped, or checked before use |

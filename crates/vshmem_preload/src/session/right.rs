@@ -1,8 +1,8 @@
 //! Whether this process may use a descriptor of an object that it has not opened itself.
 //!
-//! Anybody can make a file with the name of one. So it is as good as the rights of its maker, whom
-//! the kernel has written into the file, or those of this process: one of the two could open the
-//! object so.
+//! Every process can make a file with the name of one. So what counts are the rights of the file's
+//! maker, whom the kernel has recorded in the file, and those of this process: one of the two must
+//! be allowed to open the object so.
 
 use vshmem_ipc::Caller;
 use vshmem_session::Session;
@@ -30,7 +30,8 @@ fn may_open(session: &Session, descriptor: Descriptor, caller: &dyn Caller) -> b
     checked.is_ok()
 }
 
-/// Who may give himself any right to an object: he may have had it open when he took it away.
+/// The owner of an object, who may give itself any right to it: it may have opened the object and
+/// taken the right away afterwards.
 fn owner_of(session: &Session, object: Object) -> Option<u32> {
     match object {
         Object::SharedMemory(id) => session.client().posix_shm_stat(id).ok().map(|stat| stat.uid),

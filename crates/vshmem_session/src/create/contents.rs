@@ -15,7 +15,8 @@ use super::plan::Plan;
 use super::request::CreateRequest;
 use crate::host_record::host_record_of;
 
-/// Writes the tables of a pool into a file of zeros; who opens it meanwhile finds no pool.
+/// Writes the tables of a pool into a file of zeros; a process that opens it meanwhile finds no
+/// pool.
 pub fn write_pool(
     file: &File,
     plan: &Plan,

@@ -20,7 +20,8 @@ const YIELDS: u32 = 8;
 const TIMEOUT: std::time::Duration =
     std::time::Duration::from_millis(if cfg!(fuzzing) { 0 } else { 2 });
 
-/// Every so often, who has held a lock last as well leaves it to others for some looks.
+/// When the lock's tag is a multiple of this, a thread that also held the lock last leaves it to
+/// others for some looks.
 const STREAK: u64 = 128;
 const ASIDE: u32 = 16;
 

@@ -33,7 +33,7 @@
 //! # Barriers
 //! * COMMIT: the swap to COMMITTED (`change.rs`) and the release of the record's head
 //!   (`record.rs`). Pairs with acquire of the lock's cell (`acquire.rs`) and of the head
-//!   (`carry_out`): who takes over sees the whole record.
+//!   (`carry_out`): a thread that takes over sees the whole record.
 //! * REWRITE: release fence between clearing the head and writing entries (`close_record`). Pairs
 //!   with acquire fence between reading an entry and looking at the head again (`carry_out`): no
 //!   thread carries out an entry of a newer record.

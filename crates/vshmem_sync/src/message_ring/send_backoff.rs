@@ -11,9 +11,9 @@
 //!   call will cost. While it does, receivers take two for one that comes, so the list becomes
 //!   empty and the ring is opened again. It spends at most twice what the call alone costs.
 //!
-//! As with waiters that sleep (`spin.rs`), who has looked in vain looks for a fourth of that next
-//! time, then for a sixteenth, until a look succeeds. A thread that was not running for a while
-//! between two looks leaves the CPU to others. What a call costs is measured here: a moving
+//! As with waiters that sleep (`spin.rs`), a sender that has looked in vain looks for a fourth of
+//! that next time, then for a sixteenth, until a look succeeds. A thread that was not running for a
+//! while between two looks leaves the CPU to others. What a call costs is measured here: a moving
 //! average.
 //!
 //! Room for one message is not enough to go on: sender and receiver would take turns with every

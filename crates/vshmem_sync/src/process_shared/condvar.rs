@@ -158,7 +158,7 @@ impl SharedCondvar {
     #[cold]
     #[inline(never)]
     fn signal_slow(&self, futex: &dyn Futex) {
-        // Who only looks sees the step, and waits no more.
+        // A thread that is still spinning sees the step, and waits no more.
         let after = |before: u64| match before & SLEEPERS {
             0 => before.wrapping_add(STEP) & !WAITERS,
             _ => before.wrapping_add(STEP),

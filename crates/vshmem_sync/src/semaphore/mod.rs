@@ -43,11 +43,11 @@
 //!   the owner's last operation is the one it names, and what the semaphore says afterwards decides
 //!   it. Read the other way round, a thread could prepare for a state of the semaphore that another
 //!   thread of the same process has brought about since, and take that operation for its own.
-//! * *Both before the question whether they stand.* Who gives a record or a set up first closes all
-//!   its cells, which raises their tags, and only then does the memory become something else. So
-//!   what was read before the question belonged to the record, and if it is given up after the
-//!   question, then the tag has risen and the swap is refused. What lies there next starts above
-//!   every tag that was there before (`Registry::tag_floor`).
+//! * *Both before the question whether they stand.* A thread that gives a record or a set up first
+//!   closes all its cells, which raises their tags; only then does the memory become something
+//!   else. So what was read before the question belonged to the record, and if it is given up after
+//!   the question, then the tag has risen and the swap is refused. What lies there next starts
+//!   above every tag that was there before (`Registry::tag_floor`).
 //!
 //! An operation reads the tag of either cell and then the word, and no more. Should the two not
 //! belong together, then the cell has been written since the tag was read, and whatever is

@@ -2,7 +2,7 @@
 //!
 //! Each call that takes a lock or sleeps does so from a thread slot of the pool, which holds its
 //! intent record and its wait cell. A process claims slots as it needs them and keeps some for the
-//! next call. What a client has claimed (thread slots and undo records) hangs on a list of the
+//! next call. What a client has claimed (thread slots and undo records) is on a list of the
 //! client's own, by which it is found when the client dies.
 //!
 //! # States
@@ -18,7 +18,7 @@
 //! A client that is stopped may be reaped meanwhile, and what it had claimed may be another
 //! client's when it goes on. So the thread that changes a cell of a list reads the cell first, and
 //! then asks whether what it belongs to is still the client's. A client id never comes back, and
-//! who has the slot next writes the cell, which raises its tag.
+//! the next owner of the slot writes the cell, which raises its tag.
 //!
 //! # Widths
 //! * Owner cells hold the client id, 64 bits: it never comes back.

@@ -71,7 +71,8 @@ pub enum ParkResult {
 /// Sleeps until `changed`, for at most `recheck`.
 ///
 /// `seen` is what `vshmem_mem::signals_handled` returned when the call began. A change of the word
-/// `second_word` ends the sleep too; who finds it changed wakes all others that sleep on it.
+/// `second_word` ends the sleep too; a thread that finds it changed wakes all others that sleep on
+/// it.
 ///
 /// # Errors
 /// When there is no wait word for `slot`.

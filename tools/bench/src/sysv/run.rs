@@ -172,7 +172,7 @@ impl Bench<'_> {
 
     /// Plays the two roles of a program in two guests.
     fn run_in_guests(&self, contender: &Contender, job: &Job) -> Result<String> {
-        let guests = self.environments.guests.ok_or_else(|| not_made("two guests"))?;
+        let guests = self.environments.guests.ok_or_else(|| not_made("guests"))?;
         let mut common = job.arguments.clone();
         let roles = if contender.place == Place::Network {
             common.extend(["--host".into(), guests.address().to_string()]);
@@ -195,7 +195,7 @@ impl Bench<'_> {
             Place::Kernel => return line_of(&command, &run_bare(&job)?),
             Place::Pool => self.environments.pool,
             Place::PreparedPool => {
-                self.environments.prepared.ok_or_else(|| not_made("a prepared pool"))?
+                self.environments.prepared.ok_or_else(|| not_made("prepared pool"))?
             }
             Place::Guests | Place::Network => {
                 return line_of(&command, &self.run_in_guests(contender, &job)?);

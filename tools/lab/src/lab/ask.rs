@@ -44,7 +44,8 @@ pub(super) fn answers(directory: &Directory) -> bool {
     ask_at(&directory.socket(), &ControlRequest::List, ANSWER).is_ok()
 }
 
-/// Asks at a socket. `ErrorKind::WouldBlock`: who listens there has not answered in that time.
+/// Asks at a socket. `ErrorKind::WouldBlock`: the process that listens there has not answered in
+/// that time.
 pub(super) fn ask_at(
     socket: &Path,
     wish: &ControlRequest,

@@ -105,7 +105,7 @@ fn pools() -> Line {
     let denied = rows.iter().filter(|row| row.denied).count();
     let broken: Vec<_> = rows.iter().filter(|row| !row.denied && row.error.is_some()).collect();
     let mut found = format!("{} on this machine", rows.len());
-    for (count, what) in [(denied, "closed to you"), (unread, "other users', not looked into")] {
+    for (count, what) in [(denied, "closed to you"), (unread, "other users', not read")] {
         if count > 0 {
             found.push_str(&format!(", {count} of them {what}"));
         }

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Exec {
-    /// The words are a line for a shell, as those of ssh: what mpirun's plm_rsh_agent needs.
+    /// Pass the words to a shell as one line, as ssh does; mpirun's plm_rsh_agent needs that.
     #[arg(long)]
     shell: bool,
     /// The guest: its number or name.

@@ -2,12 +2,12 @@
 //!
 //! Bytes behind the end of an object read as zeros when it grows over them: new memory is zeroed
 //! before the object gets it, and what is cut off is zeroed before the object is shorter. Both are
-//! done without the lock. Who has cut off or copied finds by the tag of the size's cell, which
-//! every change of the size raises, whether another thread was faster, and begins again.
+//! done without the lock. Afterwards the thread looks at the tag of the size's cell, which every
+//! change of the size raises: if another thread was faster, it begins again.
 //!
 //! Memory moves only while no client has the object attached. So growing beyond the memory that it
-//! has fails with ENOSPC otherwise: the errno of a full file system, which who makes a file longer
-//! has to expect anyway.
+//! has fails with ENOSPC otherwise: the errno of a full file system, which a program that makes a
+//! file longer has to expect anyway.
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;

@@ -1,6 +1,6 @@
 //! Programs that run outside of the pool: what is executed and does not load this library uses the
-//! kernel's System V IPC, without a word. So it is said, once for all that a `vshmem run`
-//! has started, before the program is executed.
+//! kernel's System V IPC silently. So a message says it before the program is executed, once for
+//! all programs that one `vshmem run` has started.
 //!
 //! It is said on standard error when that is a terminal, or when VSHMEM_LOG asks for it; otherwise
 //! nothing is looked at. Callers may be children of vfork: no heap, and the file that marks what

@@ -152,7 +152,7 @@ impl Places {
             }
             Some(GuestLab::Closed(why)) => Err(Error::NoSite {
                 place: "guests",
-                why: why.trim_start_matches("guests cannot be had here: ").to_owned(),
+                why: why.trim_start_matches("no guests here: ").to_owned(),
             }),
             None => Err(Error::Stopped),
         }

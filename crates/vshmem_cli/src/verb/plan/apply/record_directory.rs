@@ -203,13 +203,13 @@ fn require_own(file: BorrowedFd<'_>, path: &Path) -> Result<(), Failure> {
     }
     if closed && facts.st_uid == 0 {
         return failed(format!(
-            "{}: it is root's, who alone changes the host's settings and places guests by a plan. Run this as root: `sudo {}`; `vshmem plan apply --dry-run` with the plan's options shows to anyone what it would do",
+            "{}: it is root's: only root changes the host's settings and places guests by a plan. Run this as root: `sudo {}`; `vshmem plan apply --dry-run` with the plan's options shows any user what it would do",
             path.display(),
             again(&[], &[])
         ));
     }
     failed(format!(
-        "{}: others may change it (owner {}, mode {:o}), so nothing is done by it. `ls -ld {0}` shows it; who applied the plan can undo it",
+        "{}: others may change it (owner {}, mode {:o}), so it is not used. `ls -ld {0}` shows it; the user who applied the plan can undo it",
         path.display(),
         facts.st_uid,
         facts.st_mode & 0o7777
