@@ -315,7 +315,7 @@ void vfi_peer_fail(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, in
 /* Whether nothing leads to a peer any more: it is gone, and the program has no address of it. */
 static bool is_forgotten(struct vfi_endpoint *ep, const struct vfi_peer *peer)
 {
-	return peer->error && peer->settled && !peer->under_way && !peer->busy
+	return peer->error && peer->receives_failed && !peer->under_way && !peer->busy
 	        && !peer->waiting.first
 	        && vfi_av_of_nonce(ep->av, peer->address.nonce) == FI_ADDR_NOTAVAIL;
 }

@@ -115,8 +115,8 @@ static void look_after_peers(struct vfi_endpoint *ep)
 	for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next) {
 		if (!peer->error && peer->lane && !vshmem_lane_alive(peer->lane))
 			vfi_peer_fail(ep, peer, FI_ECONNRESET, EPIPE);
-		if (peer->error && !peer->settled) {
-			peer->settled = true;
+		if (peer->error && !peer->receives_failed) {
+			peer->receives_failed = true;
 			vfi_directed_fail(ep, peer->address.nonce, peer->error, peer->prov_errno);
 		}
 	}

@@ -157,7 +157,7 @@ struct vfi_peer {
 	int error, prov_errno; /* FI_E... since it is gone; 0 */
 	uint32_t under_way; /* operations in the table of tokens */
 	uint32_t answers; /* headers that wait for room */
-	bool settled; /* receives that are directed to it have failed, too */
+	bool receives_failed; /* receives that are directed to it have failed, too */
 	bool busy; /* something waits for room, or pieces are to be sent */
 	struct vfi_queue waiting; /* for room, in order */
 	struct vfi_queue sending; /* rendezvous: messages whose pieces are sent, in order */

@@ -147,7 +147,8 @@ int main(void)
 	pthread_mutexattr_setpshared(&of_mutex, PTHREAD_PROCESS_SHARED);
 	pthread_condattr_init(&of_cond);
 	pthread_condattr_setpshared(&of_cond, PTHREAD_PROCESS_SHARED);
-	if (sem_init(&shared->sem, 1, 0) != 0 || pthread_mutex_init(&shared->mutex, &of_mutex) != 0 ||
+	if (sem_init(&shared->sem, 1, 0) != 0 ||
+	    pthread_mutex_init(&shared->mutex, &of_mutex) != 0 ||
 	    pthread_cond_init(&shared->cond, &of_cond) != 0)
 		fail("locks");
 	for (size_t which = 0; which < sizeof calls / sizeof *calls; which++)

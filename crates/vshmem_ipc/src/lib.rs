@@ -81,4 +81,4 @@ pub use vshmem_sync::{
     Futex, LockOwner, MutexKind, MutexType, SEM_VALUE_MAX, SharedBarrier, SharedCondvar,
     SharedMutex, SharedRwLock, SharedSemaphore, WaitEnd, Woke,
 };
-pub use wait::notify::{Listener, NotifySet};
+pub use wait::datagrams::{Listener, NotifySet};

@@ -26,11 +26,11 @@ mod link;
 mod local;
 mod mapped_file;
 mod namespace;
-mod notice;
 mod peer;
 mod process;
 mod rates;
 mod region;
+mod said_once;
 mod served;
 mod uml;
 mod uuid;
@@ -47,13 +47,13 @@ pub use local::{DAX_FRONT, dax_label};
 pub use local::{Local, PRIVATE_PREFIX};
 pub use mapped_file::MappedFile;
 pub use namespace::{Sighting, sight};
-pub use notice::{is_notice_mark, notice_mark, remove_notice_marks};
 pub use peer::peer_groups;
 pub use process::{
     Life, ProcessFacts, command_name, is_same_start, process_exists, process_facts, process_start,
 };
 pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
+pub use said_once::{is_notice_mark, notice_mark, remove_notice_marks};
 pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
 pub use uuid::uuid_digits;

@@ -104,8 +104,8 @@ impl Interruptions {
     #[must_use]
     pub fn now() -> Self {
         let handled = with(|here| here.handled.load(Ordering::Relaxed));
-        // Pairs with `cancellation_requested`: the thread's own flag is read later, and says at least
-        // what it said when this one was counted.
+        // Pairs with `cancellation_requested`: the thread's own flag is read later, and says at
+        // least what it said when this cancellation was counted.
         Self { handled, cancellations: CANCELLATIONS.load(Ordering::Acquire) }
     }
 

@@ -71,7 +71,7 @@ impl Peer {
         self.blocked
     }
 
-    /// Whether it believes that there is a peer of that id.
+    /// Whether it was told of a peer of that id.
     pub fn knows(&self, id: u16) -> bool {
         self.peer_view.knows(id)
     }

@@ -69,7 +69,7 @@ impl PeerView {
         }
     }
 
-    /// Whether it believes that there is a peer of that id.
+    /// Whether it was told of a peer of that id.
     pub fn knows(&self, id: u16) -> bool {
         self.peers.contains_key(&id)
     }

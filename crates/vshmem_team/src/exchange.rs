@@ -22,7 +22,7 @@ pub(crate) fn what(kind: u8, number: u8, operation: u8, bytes: usize) -> u64 {
 
 /// What is reduced.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Things {
+pub(crate) struct Elements {
     /// Number and operation; 0: what only the caller knows.
     number: u8,
     operation: u8,
@@ -30,7 +30,7 @@ pub(crate) struct Things {
     unit: usize,
 }
 
-impl Things {
+impl Elements {
     fn numbers(number: Number, operation: Operation) -> Self {
         // Numbers begin with 1 here.
         Self { number: number as u8 + 1, operation: operation as u8, unit: number.bytes() }
@@ -83,7 +83,7 @@ impl Team {
         number: Number,
         operation: Operation,
     ) -> Result<(), TeamError> {
-        self.contribute_as(root, mine, Things::numbers(number, operation))
+        self.contribute_as(root, mine, Elements::numbers(number, operation))
     }
 
     /// Makes one of all members' numbers, in the order of their ranks. `data` has this member's and
@@ -98,7 +98,9 @@ impl Team {
         operation: Operation,
     ) -> Result<(), TeamError> {
         let mut fold = folded(number, operation);
-        self.guarded(|team| team.gather_things(data, Things::numbers(number, operation), &mut fold))
+        self.guarded(|team| {
+            team.gather_elements(data, Elements::numbers(number, operation), &mut fold)
+        })
     }
 
     /// The same for all: each gets the same bytes.
@@ -112,10 +114,10 @@ impl Team {
         operation: Operation,
     ) -> Result<(), TeamError> {
         let mut fold = folded(number, operation);
-        self.allreduce_as(data, Things::numbers(number, operation), &mut fold)
+        self.allreduce_as(data, Elements::numbers(number, operation), &mut fold)
     }
 
-    /// As [`Team::contribute`], for things of `unit` bytes each that only the caller knows.
+    /// As [`Team::contribute`], for elements of `unit` bytes each that only the caller knows.
     ///
     /// # Errors
     /// [`TeamError`].
@@ -123,11 +125,11 @@ impl Team {
     /// # Panics
     /// When `root` is no other member, or `unit` is none or more than the payload.
     pub fn contribute_by(&mut self, root: u32, mine: &[u8], unit: usize) -> Result<(), TeamError> {
-        self.contribute_as(root, mine, Things::of_caller(unit))
+        self.contribute_as(root, mine, Elements::of_caller(unit))
     }
 
-    /// As [`Team::collect`], for things of `unit` bytes each. `fold` is given some of a lower rank,
-    /// or made of those of several, and as many of a higher one, which become what both are
+    /// As [`Team::collect`], for elements of `unit` bytes each. `fold` is given some of a lower
+    /// rank, or made of those of several, and as many of a higher one, which become what both are
     /// together.
     ///
     /// # Errors
@@ -141,7 +143,7 @@ impl Team {
         unit: usize,
         fold: &mut dyn FnMut(&[u8], &mut [u8]),
     ) -> Result<(), TeamError> {
-        self.guarded(|team| team.gather_things(data, Things::of_caller(unit), fold))
+        self.guarded(|team| team.gather_elements(data, Elements::of_caller(unit), fold))
     }
 
     /// The same for all.
@@ -157,28 +159,33 @@ impl Team {
         unit: usize,
         fold: &mut dyn FnMut(&[u8], &mut [u8]),
     ) -> Result<(), TeamError> {
-        self.allreduce_as(data, Things::of_caller(unit), fold)
+        self.allreduce_as(data, Elements::of_caller(unit), fold)
     }
 
-    fn contribute_as(&mut self, root: u32, mine: &[u8], things: Things) -> Result<(), TeamError> {
+    fn contribute_as(
+        &mut self,
+        root: u32,
+        mine: &[u8],
+        elements: Elements,
+    ) -> Result<(), TeamError> {
         assert!(root < self.shape.members() && root != self.rank, "no other member");
-        self.guarded(|team| team.give_things(root, mine, things))
+        self.guarded(|team| team.send_elements(root, mine, elements))
     }
 
     fn allreduce_as(
         &mut self,
         data: &mut [u8],
-        things: Things,
+        elements: Elements,
         fold: Fold<'_>,
     ) -> Result<(), TeamError> {
         self.guarded(|team| {
             if team.shape.members() <= FEW {
-                return team.gather_everywhere(data, things, fold);
+                return team.gather_everywhere(data, elements, fold);
             }
             if team.rank == 0 {
-                team.gather_things(data, things, fold)?;
+                team.gather_elements(data, elements, fold)?;
             } else {
-                team.give_things(0, data, things)?;
+                team.send_elements(0, data, elements)?;
             }
             team.spread(0, data)
         })
@@ -198,23 +205,28 @@ impl Team {
         Ok(())
     }
 
-    fn give_things(&mut self, root: u32, mine: &[u8], things: Things) -> Result<(), TeamError> {
-        for piece in mine.chunks(self.piece(things)) {
+    fn send_elements(
+        &mut self,
+        root: u32,
+        mine: &[u8],
+        elements: Elements,
+    ) -> Result<(), TeamError> {
+        for piece in mine.chunks(self.piece(elements)) {
             self.step += 1;
-            self.post(Readers::One(root), things.what(REDUCE, piece.len()), piece)?;
+            self.post(Readers::One(root), elements.what(REDUCE, piece.len()), piece)?;
         }
         Ok(())
     }
 
-    fn gather_things(
+    fn gather_elements(
         &mut self,
         data: &mut [u8],
-        things: Things,
+        elements: Elements,
         fold: Fold<'_>,
     ) -> Result<(), TeamError> {
-        for piece in data.chunks_mut(self.piece(things)) {
+        for piece in data.chunks_mut(self.piece(elements)) {
             self.step += 1;
-            self.make_one(self.step, piece, things.what(REDUCE, piece.len()), fold)?;
+            self.make_one(self.step, piece, elements.what(REDUCE, piece.len()), fold)?;
         }
         Ok(())
     }
@@ -222,23 +234,23 @@ impl Team {
     fn gather_everywhere(
         &mut self,
         data: &mut [u8],
-        things: Things,
+        elements: Elements,
         fold: Fold<'_>,
     ) -> Result<(), TeamError> {
-        for piece in data.chunks_mut(self.piece(things)) {
+        for piece in data.chunks_mut(self.piece(elements)) {
             self.step += 1;
-            let what = things.what(ALLREDUCE, piece.len());
+            let what = elements.what(ALLREDUCE, piece.len());
             self.post(Readers::All, what, piece)?;
             self.make_one(self.step, piece, what, fold)?;
         }
         Ok(())
     }
 
-    /// Bytes that go at once: whole things.
-    pub(crate) fn piece(&self, things: Things) -> usize {
+    /// Bytes that go at once: whole elements.
+    pub(crate) fn piece(&self, elements: Elements) -> usize {
         let payload = self.shape.payload();
-        assert!((1..=payload).contains(&things.unit), "no unit of this team");
-        payload / things.unit * things.unit
+        assert!((1..=payload).contains(&elements.unit), "no unit of this team");
+        payload / elements.unit * elements.unit
     }
 
     /// Reads all others' texts of a step. The order is that of ranks, so that all who do this get

@@ -5,7 +5,7 @@
 
 use crate::backoff::{Wanted, has_arrived};
 use crate::blocks::{ALLGATHER, ALLTOALL, Piece, Texts, others};
-use crate::exchange::{ALLREDUCE, BROADCAST, Fold, Things, what};
+use crate::exchange::{ALLREDUCE, BROADCAST, Elements, Fold, what};
 use crate::failure::TeamError;
 use crate::team::{Readers, Team};
 
@@ -114,7 +114,7 @@ impl Team {
     /// As [`Team::allreduce_by`].
     ///
     /// # Panics
-    /// As [`Team::allreduce_by`], and when the things do not go at once.
+    /// As [`Team::allreduce_by`], and when the elements do not go at once.
     pub fn poll_allreduce_by(
         &mut self,
         started: &mut Started,
@@ -122,10 +122,10 @@ impl Team {
         unit: usize,
         fold: Fold<'_>,
     ) -> Result<bool, TeamError> {
-        let things = Things::of_caller(unit);
-        assert!(data.len() <= self.piece(things), "too long for a started call");
+        let elements = Elements::of_caller(unit);
+        assert!(data.len() <= self.piece(elements), "too long for a started call");
         self.polled(|team| {
-            let what = things.what(ALLREDUCE, data.len());
+            let what = elements.what(ALLREDUCE, data.len());
             team.show_in_turn(started, what, std::iter::once((0, &*data)))?;
             let Part::Read = team.reads_all(started)? else { return Ok(false) };
             team.make_one(started.step, data, what, fold)?;

@@ -247,9 +247,36 @@ impl core::fmt::Display for GeometryError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Count { name, value, least, most } => {
+                let number = |value| match *name {
+                    "size" => Number::Bytes(value),
+                    _ => Number::Count(value),
+                };
+                let (value, least, most) = (number(*value), number(*least), number(*most));
                 write!(f, "{name} is {value}, and must be from {least} to {most}")
             }
             Self::TooLarge => f.write_str("the areas add up to more than an address can express"),
+        }
+    }
+}
+
+/// A number as a message tells it.
+enum Number {
+    Count(u64),
+    /// As `--size` takes it, in the largest unit that divides it.
+    Bytes(u64),
+}
+
+impl core::fmt::Display for Number {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Bytes(bytes) => {
+                let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+                let unit =
+                    units.iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+                let (shift, name) = unit.copied().unwrap_or((0, ""));
+                write!(f, "{}{name}", bytes >> shift)
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct Watch<'a> {
     leases: Leases,
     stay: Stay,
     alone_since: Option<Instant>,
-    wake: Option<CleanerHandle>,
+    cleaner: Option<CleanerHandle>,
     /// Datagrams, where an operator has configured them.
     notifier: Option<&'a Notifier<'a>>,
 }
@@ -72,7 +72,7 @@ impl<'a> Watch<'a> {
         lock: &'a RoleLock,
         place: &'a Path,
         stay: Stay,
-        wake: Option<CleanerHandle>,
+        cleaner: Option<CleanerHandle>,
         notifier: Option<&'a Notifier<'a>>,
     ) -> Self {
         let on_host = session.link().file().is_some();
@@ -89,7 +89,7 @@ impl<'a> Watch<'a> {
             leases: Leases::default(),
             stay,
             alone_since: None,
-            wake,
+            cleaner,
             notifier,
         }
     }
@@ -128,8 +128,8 @@ impl<'a> Watch<'a> {
             .free_joining_slots(this_client.domain(), &|pid| vshmem_session::is_gone(pid, 0))?;
         this_client.reclaim_some()?;
         self.leases.evict_silent(this_client)?;
-        if let Some(wake) = &self.wake {
-            wake.wake();
+        if let Some(cleaner) = &self.cleaner {
+            cleaner.wake();
         }
         Ok(self.is_idle()?.then_some(Ending::Idle))
     }

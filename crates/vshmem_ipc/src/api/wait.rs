@@ -10,7 +10,7 @@ use vshmem_wire::RATES;
 use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::pool::domains::DomainSet;
-use crate::wait::notify::{self, Listener, NotifySet};
+use crate::wait::datagrams::{self, Listener, NotifySet};
 use crate::wait::{agent, doorbell, sleep, waker_cpus};
 
 impl Client {
@@ -114,7 +114,7 @@ impl Client {
     /// # Errors
     /// EIO when there are no words for that.
     pub fn await_asked(&self, within: Duration) -> Result<NotifySet, Errno> {
-        answer(self.pool(), notify::await_asked(&self.context, within))
+        answer(self.pool(), datagrams::await_asked(&self.context, within))
     }
 
     /// Those of some domains that have threads which have been served and have not noticed yet:
@@ -123,12 +123,12 @@ impl Client {
     /// # Errors
     /// EIO when the pool is corrupt.
     pub fn not_noticed(&self, among: NotifySet) -> Result<NotifySet, Errno> {
-        answer(self.pool(), notify::not_noticed(&self.context, among))
+        answer(self.pool(), datagrams::not_noticed(&self.context, among))
     }
 
     /// Wakes the thread in [`Client::await_asked`].
     pub fn wake_agent(&self) {
-        notify::wake_agent(&self.context)
+        datagrams::wake_agent(&self.context)
     }
 
     /// Says that the calling agent listens for datagrams, at an address with that digest; `None`:
@@ -137,7 +137,7 @@ impl Client {
     /// # Errors
     /// EIO when the pool is corrupt.
     pub fn publish_listening(&self, digest: Option<u32>) -> Result<(), Errno> {
-        answer(self.pool(), notify::publish_listening(&self.context, digest))
+        answer(self.pool(), datagrams::publish_listening(&self.context, digest))
     }
 
     /// Says which domains' agents have been heard lately. True when that is new.
@@ -145,7 +145,7 @@ impl Client {
     /// # Errors
     /// EIO when the pool is corrupt.
     pub fn publish_heard(&self, heard: DomainSet) -> Result<bool, Errno> {
-        answer(self.pool(), notify::publish_heard(&self.context, heard))
+        answer(self.pool(), datagrams::publish_heard(&self.context, heard))
     }
 
     /// The other domains whose agents say that they listen.
@@ -153,7 +153,7 @@ impl Client {
     /// # Errors
     /// EIO when the pool is corrupt.
     pub fn listeners(&self) -> Result<Vec<Listener>, Errno> {
-        answer(self.pool(), notify::listeners(&self.context))
+        answer(self.pool(), datagrams::listeners(&self.context))
     }
 
     /// To be called as a signal handler is entered: a call that it has interrupted is over, as far

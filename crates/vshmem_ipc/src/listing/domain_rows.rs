@@ -42,7 +42,7 @@ pub(crate) fn domains(pool: &Pool) -> Result<Vec<DomainRow>, Failure> {
                     address => address.checked_sub(1),
                 },
                 listens: load_word(map, field!(slot, DomainSlot, notify))? != 0,
-                heard: crate::wait::notify::heard_by(pool, index)?,
+                heard: crate::wait::datagrams::heard_by(pool, index)?,
                 rates: domains::rates_of(pool, index)?,
             });
         }

@@ -104,8 +104,8 @@ fn receive_in_line(
     waited: Waited,
     caller: &dyn Caller,
 ) -> Result<Option<Chunk>, Failure> {
-    // The thread that has begun to wait has looked for a while.
-    let looked = waited.signals_seen.is_some();
+    // The thread that has begun to wait has spun.
+    let has_spun = waited.signals_seen.is_some();
     let signals_seen = waited.signals_seen.unwrap_or_else(signals_before_wait);
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -128,7 +128,7 @@ fn receive_in_line(
         lock_context: &lock_context,
         slot_guard: &slot_guard,
     };
-    let received = receive_until(&receiver, waited.may_return, looked);
+    let received = receive_until(&receiver, waited.may_return, has_spun);
     if let (Err(_), Some(chunk)) = (&received, copy) {
         let _ = chunks::release(context, &lock_context, chunk);
     }
@@ -175,11 +175,11 @@ struct Receiver<'a> {
 fn receive_until(
     receiver: &Receiver<'_>,
     may_return: bool,
-    mut looked: bool,
+    mut has_spun: bool,
 ) -> Result<Option<Chunk>, Failure> {
     let Receiver { context, queue, wanted, until, lock_context, slot_guard, .. } = *receiver;
-    // A thread that has looked has waited already, for others to see.
-    let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
+    // A thread that has spun has waited already, for others to see.
+    let mut gone = if has_spun { Errno::IDRM } else { Errno::INVAL };
     let waits_for = Wanted::of(wanted, receiver.search);
     loop {
         flatten(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
@@ -206,7 +206,7 @@ fn receive_until(
         if taken.is_some() {
             return Ok(taken);
         }
-        let turn = await_turn(context, queue, &mut looked, until, lock_context, slot_guard)?;
+        let turn = await_turn(context, queue, &mut has_spun, until, lock_context, slot_guard)?;
         if turn.is_some() {
             return Ok(turn);
         }
@@ -268,18 +268,18 @@ fn take_from_list(
 fn await_turn(
     context: &Context,
     queue: &Queue,
-    looked: &mut bool,
+    has_spun: &mut bool,
     until: WaitsUntil,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> Result<Option<Chunk>, Failure> {
     let wait_queue = queue.receivers();
-    let has_looked = std::mem::replace(looked, false);
+    let has_spun = std::mem::replace(has_spun, false);
     match serve::sleep_at_queue(
         context,
         queue,
         wait_queue,
-        has_looked,
+        has_spun,
         until,
         lock_context,
         slot_guard,

@@ -69,7 +69,7 @@ pub(crate) fn send_to(
     let no_wait = wait == Wait::Never;
     let mut signals_seen = None;
     // A queue that goes while the call sleeps is EIDRM.
-    let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
+    let (mut gone, mut has_spun) = (Errno::INVAL, no_wait);
     loop {
         if may_use_ring {
             let sent = send_past_waiters(
@@ -84,8 +84,8 @@ pub(crate) fn send_to(
             if sent? {
                 return Ok(());
             }
-            if !has_looked {
-                has_looked = true;
+            if !has_spun {
+                has_spun = true;
                 if fast_send::await_ring(context, queue, &mut signals_seen) {
                     continue;
                 }

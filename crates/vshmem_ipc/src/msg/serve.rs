@@ -24,12 +24,12 @@ pub(crate) struct WaitsUntil {
     pub signals_seen: u32,
 }
 
-/// Sleeps in a wait queue of the queue; `has_looked` says that it need not look for a while first.
+/// Sleeps in a wait queue of the queue; `has_spun` says that it need not spin first.
 pub(crate) fn sleep_at_queue(
     context: &Context,
     queue: &Queue,
     wait_queue: WaitQueue,
-    has_looked: bool,
+    has_spun: bool,
     until: WaitsUntil,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
@@ -42,7 +42,7 @@ pub(crate) fn sleep_at_queue(
         context,
         slot_guard,
         wait_queue,
-        has_looked,
+        has_spun,
         until.deadline,
         until.signals_seen,
         recover,

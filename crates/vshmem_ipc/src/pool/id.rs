@@ -3,7 +3,7 @@
 use vshmem_wire::{Area, ID_STRIDE, INDEX_BASE, Layout};
 
 /// The three kinds of object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
 pub enum Kind {
     /// Shared memory segments.

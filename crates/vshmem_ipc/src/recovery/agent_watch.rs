@@ -12,6 +12,7 @@ use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
+use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
 use crate::recovery::objects;
 use crate::wait::domain_users;
@@ -26,14 +27,14 @@ pub(crate) fn recover_waiters(context: &Context) -> Result<(), Failure> {
     }
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    for (is_set, index) in objects {
-        objects::recover_object(context, &lock_context, is_set, index)?;
+    for (kind, index) in objects {
+        objects::recover_object(context, &lock_context, kind, index)?;
     }
     Ok(())
 }
 
-/// Sets (true) and queues at which threads of this domain sleep.
-fn objects_slept_at(context: &Context) -> Result<BTreeSet<(bool, u32)>, Fault> {
+/// Sets and queues at which threads of this domain sleep.
+fn objects_slept_at(context: &Context) -> Result<BTreeSet<(Kind, u32)>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut objects = BTreeSet::new();
     for slot in 0..layout.threads.count as u32 {
@@ -48,7 +49,8 @@ fn objects_slept_at(context: &Context) -> Result<BTreeSet<(bool, u32)>, Fault> {
                 // No thread serves those: they are woken when a client ends.
                 continue;
             }
-            objects.insert((kind == WaitKind::Semaphore as u32, object));
+            let is_set = kind == WaitKind::Semaphore as u32;
+            objects.insert((if is_set { Kind::Semaphore } else { Kind::Queue }, object));
         }
     }
     Ok(objects)

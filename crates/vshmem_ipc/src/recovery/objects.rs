@@ -14,20 +14,20 @@ use crate::{msg, sem};
 pub(crate) fn recover_object(
     context: &Context,
     lock_context: &LockContext<'_>,
-    is_set: bool,
+    kind: Kind,
     index: u32,
 ) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let kind = if is_set { Kind::Semaphore } else { Kind::Queue };
     let slot = table::slot_at(layout, kind, index)?;
     let slot_state = table::slot_state(map, slot)?;
     if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Dying) {
         return Ok(());
     }
     let place = Place { index, sequence: slot_state.sequence };
-    if is_set {
-        sem::serve::recover_set(context, lock_context, &Set::read(context.pool(), place, slot)?)
-    } else {
-        msg::serve::recover_queue(context, lock_context, &Queue::at(place, slot))
+    match kind {
+        Kind::Semaphore => {
+            sem::serve::recover_set(context, lock_context, &Set::read(context.pool(), place, slot)?)
+        }
+        _ => msg::serve::recover_queue(context, lock_context, &Queue::at(place, slot)),
     }
 }

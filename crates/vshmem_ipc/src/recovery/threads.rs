@@ -212,8 +212,7 @@ fn recover_lock(context: &Context, lock_context: &LockContext<'_>, lock: u64) ->
         let area = kind.area(context.pool().layout());
         if (area.offset..area.end()).contains(&lock) {
             let index = ((lock - area.offset) / area.stride) as u32;
-            objects::recover_object(context, lock_context, kind == Kind::Semaphore, index)
-                .map_err(broken(lock))?;
+            objects::recover_object(context, lock_context, kind, index).map_err(broken(lock))?;
         }
     }
     Ok(())

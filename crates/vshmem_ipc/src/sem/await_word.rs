@@ -27,7 +27,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// What came of spinning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looked {
+pub(super) enum Spun {
     /// The operation is done.
     Done,
     /// It has to wait in the wait queue.
@@ -44,20 +44,20 @@ pub(super) fn await_word(
     operation: Operation,
     timeout: Option<Duration>,
     signals_seen: u32,
-) -> Verdict<Looked> {
+) -> Verdict<Spun> {
     let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
     // The record that is needed for the fast path is made under the lock.
     let has_way = !operation.undo || undo::known_undo_record(context, set)?.is_some();
     if operation.no_wait || is_short || !has_way {
-        return Ok(Ok(Looked::NotAtAll));
+        return Ok(Ok(Spun::NotAtAll));
     }
     let semaphore = set.semaphore(context.pool(), operation.number.into())?;
     // A thread is in the wait queue, or this operation is for one in it.
     if semaphore.is_closed()? {
-        return Ok(Ok(Looked::NotAtAll));
+        return Ok(Ok(Spun::NotAtAll));
     }
     let mut look = context.spin.begin(waker_cpus::waker_cpu(context));
-    let (mut seen, mut looked) = (None, Looked::NotAtAll);
+    let (mut seen, mut spun) = (None, Spun::NotAtAll);
     while !look.is_over() && signals_handled() == signals_seen {
         let word = semaphore.peek()?;
         if seen == Some(word) {
@@ -66,12 +66,12 @@ pub(super) fn await_word(
         seen = Some(word);
         if let Some(result) = fast::semop_fast(context, set, &operation)? {
             look.succeed();
-            return Ok(result.map(|()| Looked::Done));
+            return Ok(result.map(|()| Spun::Done));
         }
         if semaphore.is_closed()? {
             break;
         }
-        looked = Looked::InVain;
+        spun = Spun::InVain;
     }
-    Ok(Ok(looked))
+    Ok(Ok(spun))
 }

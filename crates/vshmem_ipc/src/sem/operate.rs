@@ -17,7 +17,7 @@ use crate::pool::threads::thread_at;
 use crate::registry::permission::Caller;
 use crate::registry::table::MOST_TRIES;
 use crate::sem::array::{self, OwnRecord, Staged, blocked_at, perform, reopen};
-use crate::sem::await_word::{self, Looked};
+use crate::sem::await_word::{self, Spun};
 use crate::sem::fast::{self, FEW};
 use crate::sem::operation::Operation;
 use crate::sem::set::{self, Set};
@@ -83,16 +83,16 @@ fn semop_slow(
 ) -> Result<(), Failure> {
     let signals_seen = signals_handled();
     let deadline = timeout.map(|span| Instant::now().after(span));
-    let looked = match operations {
+    let spun = match operations {
         [operation] => {
             flatten(await_word::await_word(context, set, *operation, timeout, signals_seen))?
         }
-        _ => Looked::NotAtAll,
+        _ => Spun::NotAtAll,
     };
-    if looked == Looked::Done {
+    if spun == Spun::Done {
         return Ok(());
     }
-    let has_looked = looked == Looked::InVain;
+    let has_spun = spun == Spun::InVain;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let wants_undo = operations.iter().any(|operation| operation.undo);
@@ -112,7 +112,7 @@ fn semop_slow(
         slot_guard: &slot_guard,
         writes: Cell::new(0),
     };
-    let result = semop_until(&call, has_looked);
+    let result = semop_until(&call, has_spun);
     let done = if result.is_ok() { semaphores_of(operations) } else { 0 };
     let other_writes = call.writes.get().wrapping_sub(done);
     if other_writes != 0 {
@@ -157,10 +157,10 @@ struct Attempt {
     over: Option<Errno>,
 }
 
-fn semop_until(call: &Call<'_>, mut has_looked: bool) -> Result<(), Failure> {
-    // A thread that has looked has waited already, for others to see.
-    let gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
-    let over = (has_looked && signals_handled() != call.signals_seen).then_some(Errno::INTR);
+fn semop_until(call: &Call<'_>, mut has_spun: bool) -> Result<(), Failure> {
+    // A thread that has spun has waited already, for others to see.
+    let gone = if has_spun { Errno::IDRM } else { Errno::INVAL };
+    let over = (has_spun && signals_handled() != call.signals_seen).then_some(Errno::INTR);
     let mut attempt = Attempt { gone, over };
     let mut records = 0;
     loop {
@@ -181,14 +181,14 @@ fn semop_until(call: &Call<'_>, mut has_looked: bool) -> Result<(), Failure> {
             }
             Step::Asleep => {}
         }
-        match sleep_at_set(call, has_looked)? {
+        match sleep_at_set(call, has_spun)? {
             Woken::Done(0) => return Ok(()),
             Woken::Done(errno) => return Err(errno_of(errno).into()),
             Woken::TimedOut => return Err(Errno::AGAIN.into()),
             Woken::Interrupted => return Err(Errno::INTR.into()),
             Woken::Retry => attempt.gone = Errno::IDRM,
         }
-        has_looked = false;
+        has_spun = false;
         if signals_handled() != call.signals_seen {
             attempt.over = Some(Errno::INTR);
         } else if call.deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
@@ -258,7 +258,7 @@ fn try_under_lock(
 }
 
 /// Sleeps in the wait queue of the set.
-fn sleep_at_set(call: &Call<'_>, has_looked: bool) -> Result<Woken, Failure> {
+fn sleep_at_set(call: &Call<'_>, has_spun: bool) -> Result<Woken, Failure> {
     let Call { context, set, deadline, signals_seen, slot_guard, .. } = *call;
     let lock_context = context.lock_context_of(slot_guard);
     // The thread that dies between changing the set and serving its waiters is made up for here.
@@ -271,7 +271,7 @@ fn sleep_at_set(call: &Call<'_>, has_looked: bool) -> Result<Woken, Failure> {
         context,
         slot_guard,
         wait_queue,
-        has_looked,
+        has_spun,
         deadline,
         signals_seen,
         recover,

@@ -4,7 +4,7 @@
 //! whole, over the link's doorbell; there its agent wakes those that have been served
 //! (`Client::deliver_wakeups`). Domains that share a kernel and keep their words in the pool need
 //! no doorbell. Where the link has no doorbell, the domain's agent may notify the other's by
-//! datagram ([`crate::wait::notify`]).
+//! datagram ([`crate::wait::datagrams`]).
 //!
 //! Memory ordering: a waiter announces itself in its wait word, then looks at its wait cell; a
 //! waker changes the cell, then notifies the domain; the agent is notified, then looks at the
@@ -26,7 +26,7 @@ use crate::error::Failure;
 use crate::pool::clients::client_at;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::threads::thread_at;
-use crate::wait::notify::{self, NotifySet};
+use crate::wait::datagrams::{self, NotifySet};
 use crate::wait::wait_queue::WakeList;
 use crate::wait::{agent, domain_users};
 
@@ -139,7 +139,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
     if set.0 == 0 {
         return;
     }
-    let notifies = notify::is_notifying(context);
+    let notifies = datagrams::is_notifying(context);
     if !notifies && context.doorbell.get().is_none() {
         return;
     }
@@ -163,12 +163,12 @@ fn notify_domains(context: &Context, set: DomainSet) {
                 let _ = doorbell.notify(address - 1);
                 notified = address;
             }
-        } else if notifies && notify::relies_on_us(context, index) {
+        } else if notifies && datagrams::relies_on_us(context, index) {
             to_notify.add(index);
         }
     }
     if !to_notify.is_empty() {
-        notify::ask_agent(context, to_notify);
+        datagrams::ask_agent(context, to_notify);
     }
 }
 
@@ -212,8 +212,8 @@ fn all_notifiable(context: &Context) -> Result<bool, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mine =
         load_value(map, field!(domains::slot_at(layout, context.domain())?, DomainSlot, address))?;
-    let heard = notify::heard_now(context)?;
-    let mut mute = DomainSet::default();
+    let heard = datagrams::heard_now(context)?;
+    let mut unnotifiable = DomainSet::default();
     for other in domains::other_alive_domains(context.pool(), context.domain()) {
         let (index, slot) = other?;
         let address = load_value(map, field!(slot, DomainSlot, address))?;
@@ -224,10 +224,10 @@ fn all_notifiable(context: &Context) -> Result<bool, Fault> {
         if !is_address(mine) && heard.is_none() {
             return Ok(false);
         }
-        mute.add(index);
+        unnotifiable.add(index);
     }
     // A domain without a doorbell wakes no thread while it has no clients.
-    Ok(mute.0 == 0 || !has_clients(context, mute)?)
+    Ok(unnotifiable.0 == 0 || !has_clients(context, unnotifiable)?)
 }
 
 fn has_clients(context: &Context, of: DomainSet) -> Result<bool, Fault> {

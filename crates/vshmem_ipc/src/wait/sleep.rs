@@ -19,18 +19,18 @@ use crate::wait::{doorbell, waker_cpus};
 /// `recover` is called now and then, outside any lock: a chance to notice what a waker that died
 /// has left undone.
 ///
-/// `has_looked`: this thread need not look before it sleeps.
+/// `has_spun`: this thread need not spin before it sleeps.
 pub(crate) fn sleep_in_wait_queue(
     context: &Context,
     slot_guard: &SlotGuard<'_>,
     wait_queue: WaitQueue,
-    has_looked: bool,
+    has_spun: bool,
     deadline: Option<Instant>,
     signals_seen: u32,
     recover: impl FnMut() -> Result<(), Fault>,
 ) -> Result<Woken, Fault> {
     count(context, slot_guard, |counts| counts.waits = counts.waits.wrapping_add(1))?;
-    let woken = sleep_until(context, slot_guard, has_looked, deadline, signals_seen, recover);
+    let woken = sleep_until(context, slot_guard, has_spun, deadline, signals_seen, recover);
     let ended = end_sleep(context, slot_guard, wait_queue, woken);
     if matches!(ended, Ok(Woken::Done(_) | Woken::Retry)) {
         count(context, slot_guard, |counts| counts.wakeups = counts.wakeups.wrapping_add(1))?;
@@ -141,7 +141,7 @@ fn leave_one(
 fn sleep_until(
     context: &Context,
     slot_guard: &SlotGuard<'_>,
-    has_looked: bool,
+    has_spun: bool,
     deadline: Option<Instant>,
     signals_seen: u32,
     mut recover: impl FnMut() -> Result<(), Fault>,
@@ -156,7 +156,7 @@ fn sleep_until(
     // A thread that has others ahead will not be served within a spin's time, and the CPU is better
     // left to them.
     let is_first = load_value(map, field!(at, ThreadSlot, previous))? == 0;
-    if !has_looked && is_first {
+    if !has_spun && is_first {
         let interrupted = || signals_handled() != signals_seen;
         context.spin.until(waker_cpus::waker_cpu(context), || interrupted() || !waiting());
         if !waiting() {

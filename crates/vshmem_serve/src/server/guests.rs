@@ -100,7 +100,7 @@ impl Server {
         self.events.push(Event::Failed { error: errno.to_string() });
     }
 
-    /// An id that no peer has or believes another to have.
+    /// An id that no peer has, and that no peer was told of.
     pub(super) fn fresh_id(&mut self) -> Option<u16> {
         for _ in 0..=u16::MAX {
             let id = self.next;

@@ -107,7 +107,7 @@ pub fn unusable() {
     }
     let _ = std::fs::remove_file(&scratch);
     run(Command::new(build::vshmem()).args(["pool", "create", "acceptance-small", "--size", "8K"]))
-        .refused(2, &["acceptance-small", "size is 8192", "must be from"]);
+        .refused(2, &["acceptance-small", "size is 8K", "must be from"]);
 }
 
 /// Inside a pool the modes of its objects are kept: by number of user and group.

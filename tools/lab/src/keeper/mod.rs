@@ -4,9 +4,9 @@
 
 mod console;
 mod control_server;
+mod death_command;
 mod domain;
 mod namespace;
-mod notice;
 mod port;
 mod process;
 mod run;
@@ -14,5 +14,5 @@ mod shared;
 mod site;
 mod supervisor;
 
-pub(crate) use notice::give_notice;
+pub(crate) use death_command::give_notice;
 pub use run::keeper;

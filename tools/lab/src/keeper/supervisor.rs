@@ -15,7 +15,7 @@ use crate::host::log::tail;
 use crate::host::record::Record;
 use crate::keeper::console;
 use crate::keeper::console::Word;
-use crate::keeper::notice::give_notice;
+use crate::keeper::death_command::give_notice;
 use crate::keeper::site::{Life, Site};
 use crate::machine::{Plan, machine};
 use crate::model::GuestState;
