@@ -14,6 +14,8 @@ verdict $? mappings
 # Who waits for ever has all signals blocked.
 timeout -s KILL 60 "$vshmem" run --pool "$pool" -- build/stress/forks
 verdict $? forks
+timeout -s KILL 60 "$vshmem" run --pool "$pool" -- build/stress/handlers
+verdict $? handlers
 "$vshmem" pool check "$pool"
 verdict $? "pool check"
 echo "$passed passed, $failed failed"

@@ -5,37 +5,28 @@
 //! handler that does the same, or more, in the middle; what a thread holds itself never keeps it
 //! waiting. A thread that changes pieces is alone, and takes no signal meanwhile: it calls the
 //! kernel and the pool, and is soon done. It waits for those in slots, but hardly for one that was
-//! interrupted by a handler: that may wait for us, or leave by longjmp.
+//! interrupted by a handler: that may wait for us, or leave by longjmp. Where it has not waited,
+//! the interrupted call takes a slot again when the handler has ended, and so waits itself: what it
+//! maps could otherwise lie where the other thread has just unmapped, and be taken for that.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
-use rustix::thread::{Timespec, futex};
-use vshmem_mem::{Instant, StallProofTimeout};
+use rustix::thread::futex;
 
-/// Threads that attach or detach at the same time. More wait.
-const SLOTS: usize = 64;
-/// How long to wait for a thread that attaches or detaches: as long as a thread may not be
-/// scheduled.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for a thread whose handler runs.
-const TIMEOUT_WITH_HANDLERS: Duration = Duration::from_millis(10);
-/// The time between two looks counts for so much at most. A pause between two looks takes a tenth
-/// of it; longer than that, this process was stopped, and so was the thread that is waited for, or
-/// there is no CPU for either.
-const MOST_OF_A_LOOK: Duration = Duration::from_millis(1);
-/// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
-const PAUSED: usize = 1;
-
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+use super::slots::{self, PAUSED};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const AWAITED: u32 = 2;
 
-/// Who attaches or detaches: the thread, or 0.
-static BUSY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+/// What [`IN_SLOT`] says of a thread: it is in no slot.
+const OUTSIDE: usize = 0;
+/// It takes a slot, which does not count yet: a thread that changes pieces may have passed it.
+const ENTERING: usize = 1;
+/// It may be in a slot, which counts.
+const INSIDE: usize = 2;
+
 /// Whether a thread changes pieces, and whether others wait for that.
 static WORD: AtomicU32 = AtomicU32::new(FREE);
 /// The thread that does.
@@ -46,8 +37,8 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 static ATTACHES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Whether this thread may be in a slot. Its address names the thread.
-    static IN_SLOT: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread is in a slot. Its address names the thread.
+    static IN_SLOT: Cell<usize> = const { Cell::new(OUTSIDE) };
     /// The signal mask to go back to when a fork is over.
     static MASK_AT_FORK: Cell<u64> = const { Cell::new(0) };
 }
@@ -104,7 +95,7 @@ pub fn read_consistent<T>(look: impl Fn() -> T) -> Option<T> {
         if looks < 100 {
             rustix::thread::sched_yield();
         } else {
-            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
+            let _ = rustix::thread::nanosleep(&slots::LOOK_INTERVAL);
         }
     }
 }
@@ -132,30 +123,44 @@ impl Attaching {
     /// Waits until no thread changes pieces.
     pub fn begin() -> Self {
         let me = me();
-        // Announced before the slot is taken: a handler that comes in between looks for itself.
-        let was_in_slot = IN_SLOT.replace(1);
+        let was_in_slot = IN_SLOT.get();
         // The outer call keeps others away, unless another thread has timed out on it.
         let outer = if OWNER.load(Ordering::Relaxed) == me {
             Outer::KeepsAway
-        } else if was_in_slot != 0 {
+        } else if was_in_slot == INSIDE {
             outer_call(me)
         } else {
+            if was_in_slot == ENTERING {
+                // A handler's that the kernel has entered past this library: as in `pause`.
+                slots::change(0, me, 0);
+            }
             Outer::None
         };
-        match outer {
-            Outer::KeepsAway => return Self { slot: None, interrupted: None, was_in_slot },
-            Outer::Interrupted(slot) => {
-                return Self { slot: None, interrupted: Some(slot), was_in_slot };
+        let (slot, interrupted) = match outer {
+            Outer::KeepsAway => (None, None),
+            Outer::Interrupted(slot) => (None, Some(slot)),
+            Outer::None => (Some(enter(me)), None),
+        };
+        Self { slot, interrupted, was_in_slot }
+    }
+}
+
+/// Takes a slot, and waits until no thread changes pieces.
+fn enter(me: usize) -> usize {
+    loop {
+        // Announced before the slot is taken: a handler that comes from here on empties it.
+        IN_SLOT.set(ENTERING);
+        let slot = slots::take(me);
+        let word = WORD.load(Ordering::SeqCst);
+        if word == FREE {
+            IN_SLOT.set(INSIDE);
+            compiler_fence(Ordering::SeqCst);
+            // Otherwise there was one.
+            if slots::is_at(slot, me) {
+                return slot;
             }
-            Outer::None => {}
-        }
-        loop {
-            let slot = take_slot(me);
-            let word = WORD.load(Ordering::SeqCst);
-            if word == FREE {
-                return Self { slot: Some(slot), interrupted: None, was_in_slot };
-            }
-            leave_slot(slot, me);
+        } else {
+            slots::change(slot, me, 0);
             wait_for_change(word);
         }
     }
@@ -166,11 +171,10 @@ impl Drop for Attaching {
         ATTACHES.fetch_add(1, Ordering::AcqRel);
         let me = me();
         if let Some(slot) = self.slot {
-            leave_slot(slot, me);
+            slots::change(slot, me, 0);
         }
         if let Some(slot) = self.interrupted {
-            let paused = me | PAUSED;
-            let _ = BUSY[slot].compare_exchange(me, paused, Ordering::Release, Ordering::Relaxed);
+            slots::change(slot, me, me | PAUSED);
         }
         IN_SLOT.set(self.was_in_slot);
     }
@@ -191,38 +195,10 @@ enum Outer {
 /// Looks for the slot of the call that `me` is in, and takes the mark of a handler off it: who
 /// changes pieces does not wait long for a handler, but it does for a call.
 fn outer_call(me: usize) -> Outer {
-    for (index, slot) in BUSY.iter().enumerate() {
-        let word = slot.load(Ordering::Relaxed);
-        if word == me {
-            return Outer::KeepsAway;
-        }
-        if word == me | PAUSED
-            && slot.compare_exchange(word, me, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-        {
-            return Outer::Interrupted(index);
-        }
+    if slots::holds(me) {
+        return Outer::KeepsAway;
     }
-    Outer::None
-}
-
-fn take_slot(me: usize) -> usize {
-    let first = (me >> 6) % SLOTS;
-    loop {
-        for index in (first..SLOTS).chain(0..first) {
-            let slot = &BUSY[index];
-            if slot.load(Ordering::Relaxed) == 0
-                && slot.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-            {
-                return index;
-            }
-        }
-        rustix::thread::sched_yield();
-    }
-}
-
-/// Not when another thread has timed out on this one and emptied the slot.
-fn leave_slot(slot: usize, me: usize) {
-    let _ = BUSY[slot].compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
+    slots::find_and_change(me | PAUSED, me).map_or(Outer::None, Outer::Interrupted)
 }
 
 /// The slot of a call that a handler has interrupted.
@@ -231,22 +207,33 @@ pub struct Paused(Option<usize>);
 
 /// To be called when a handler begins.
 pub fn pause() -> Paused {
-    if IN_SLOT.get() == 0 {
+    let in_slot = IN_SLOT.get();
+    if in_slot == OUTSIDE {
         return Paused(None);
     }
     let me = me();
-    Paused(BUSY.iter().position(|slot| {
-        slot.compare_exchange(me, me | PAUSED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }))
+    if in_slot == ENTERING {
+        slots::change(0, me, 0);
+        return Paused(None);
+    }
+    Paused(slots::find_and_change(me, me | PAUSED))
 }
 
 /// To be called when it has ended.
 pub fn resume(paused: &Paused) {
-    if let Some(slot) = paused.0 {
-        let me = me();
-        // Not when another thread has timed out on this one.
-        let _ = BUSY[slot].compare_exchange(me | PAUSED, me, Ordering::Relaxed, Ordering::Relaxed);
+    let Some(slot) = paused.0 else { return };
+    let me = me();
+    if !slots::change(slot, me | PAUSED, me) && !slots::holds(me) {
+        // Another thread has timed out on this one, and may be changing pieces now.
+        enter_again(me);
     }
+}
+
+/// Out of line: it takes stack that the program's handlers need.
+#[cold]
+#[inline(never)]
+fn enter_again(me: usize) {
+    enter(me);
 }
 
 /// Locks the attach table for this thread.
@@ -255,54 +242,7 @@ fn seize(me: usize) {
         wait_for_change(seen);
     }
     OWNER.store(me, Ordering::Relaxed);
-    let mut looks = 0_u32;
-    for slot in &BUSY {
-        await_slot(slot, me, &mut looks, Instant::now, || {
-            // Not libc's, which a cancellation would end.
-            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
-        });
-    }
-}
-
-/// Waits until no other thread is in `slot`, or empties it when its thread keeps it for too long.
-fn await_slot(
-    slot: &AtomicUsize,
-    me: usize,
-    looks: &mut u32,
-    mut now: impl FnMut() -> Instant,
-    mut pause: impl FnMut(),
-) {
-    let (mut seen, mut with_this, mut in_all) = (0, None, None);
-    loop {
-        let other = slot.load(Ordering::SeqCst);
-        if other == 0 || other & !PAUSED == me {
-            return;
-        }
-        *looks = looks.saturating_add(1);
-        if *looks < 100 {
-            std::hint::spin_loop();
-            continue;
-        }
-        // Another thread's slot, or a handler that begins or ends: the wait begins anew.
-        if other != seen {
-            (seen, with_this) = (other, None);
-        }
-        let now = now();
-        let span = if other & PAUSED == 0 { TIMEOUT } else { TIMEOUT_WITH_HANDLERS };
-        let begin = |span| StallProofTimeout::new(now, span, MOST_OF_A_LOOK);
-        let with_this = with_this.get_or_insert_with(|| begin(span));
-        let in_all = in_all.get_or_insert_with(|| begin(TIMEOUT));
-        // Both take note of the look.
-        if with_this.is_over(now) | in_all.is_over(now) {
-            let _ = slot.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
-            return;
-        }
-        if *looks < 200 {
-            rustix::thread::sched_yield();
-        } else {
-            pause();
-        }
-    }
+    slots::await_others(me);
 }
 
 fn release() {
@@ -360,11 +300,7 @@ pub fn release_after_fork() {
 /// In a new child, locks that other threads held are free.
 pub fn begin_child() {
     let me = me();
-    for slot in &BUSY {
-        if slot.load(Ordering::Relaxed) & !PAUSED != me {
-            slot.store(0, Ordering::Relaxed);
-        }
-    }
+    slots::begin_child(me);
     if OWNER.load(Ordering::Relaxed) != me {
         OWNER.store(0, Ordering::Relaxed);
         WORD.store(FREE, Ordering::Relaxed);
@@ -375,68 +311,60 @@ pub fn begin_child() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
     use super::*;
 
-    const HOLDER: usize = 0x1000;
-    const WAITER: usize = 0x2000;
-    const AN_HOUR: Duration = Duration::from_secs(3600);
-
-    /// Waits for a slot that holds `word`, by a clock that goes on by what `pause` says of the
-    /// pauses so far. Returns the pauses.
-    fn wait_by(slot: &AtomicUsize, mut pause: impl FnMut(u32) -> Duration) -> u32 {
-        let (clock, pauses) = (Cell::new(Instant::now()), Cell::new(0));
-        await_slot(
-            slot,
-            WAITER,
-            &mut 0,
-            || clock.get(),
-            || {
-                pauses.set(pauses.get() + 1);
-                clock.set(clock.get().after(pause(pauses.get())));
-            },
-        );
-        pauses.get()
-    }
-
-    /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its
-    /// slot until it leaves it.
-    #[test]
-    fn a_stop_of_the_process_takes_no_slot_from_who_was_stopped_with_it() {
-        for word in [HOLDER, HOLDER | PAUSED] {
-            let slot = AtomicUsize::new(word);
-            let pauses = wait_by(&slot, |pause| match pause {
-                1 => AN_HOUR,
-                5 => {
-                    let left = slot.swap(0, Ordering::Relaxed);
-                    assert_eq!(left, word, "its own to leave");
-                    Duration::from_micros(100)
-                }
-                _ => Duration::from_micros(100),
-            });
-            assert_eq!(pauses, 5);
-        }
-    }
-
-    #[test]
-    fn a_slot_that_is_never_left_is_emptied() {
-        let pause = Duration::from_micros(100);
-        for (word, timeout) in [(HOLDER, TIMEOUT), (HOLDER | PAUSED, TIMEOUT_WITH_HANDLERS)] {
-            let slot = AtomicUsize::new(word);
-            assert_eq!(pause * wait_by(&slot, |_| pause), timeout);
-            assert_eq!(slot.load(Ordering::Relaxed), 0);
-            // However long pauses are that find no CPU.
-            let slot = AtomicUsize::new(word);
-            assert_eq!(MOST_OF_A_LOOK * wait_by(&slot, |_| AN_HOUR), timeout);
-        }
-    }
-
-    #[test]
-    fn a_handler_that_comes_and_goes_is_waited_for_as_long_as_a_call() {
-        let slot = AtomicUsize::new(HOLDER);
-        let pauses = wait_by(&slot, |_| {
-            slot.fetch_xor(PAUSED, Ordering::Relaxed);
-            MOST_OF_A_LOOK
+    /// Another thread that changes pieces for a while. Returns when it does; `is_over` is set
+    /// before it ends.
+    fn change_meanwhile<'scope>(
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        is_over: &'scope AtomicBool,
+    ) {
+        let (tell, begun) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            let _changing = Changing::begin();
+            tell.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+            is_over.store(true, Ordering::Release);
         });
-        assert_eq!(MOST_OF_A_LOOK * pauses, TIMEOUT);
+        begun.recv().unwrap();
+    }
+
+    /// A call that a handler has interrupted for long is not waited for. It waits itself, then.
+    #[test]
+    fn an_interrupted_call_does_not_go_on_while_another_thread_changes_pieces() {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let attaching = Attaching::begin();
+            let paused = pause();
+            change_meanwhile(scope, &is_over);
+            resume(&paused);
+            assert!(is_over.load(Ordering::Acquire), "it has gone on beside the change");
+            assert!(slots::holds(me()));
+            drop(attaching);
+            assert!(!slots::holds(me()));
+            assert_eq!(IN_SLOT.get(), OUTSIDE);
+        });
+    }
+
+    /// A handler comes when its thread has taken a slot, and not yet seen that a thread changes
+    /// pieces which has passed this slot before.
+    #[test]
+    fn a_call_of_a_handler_does_not_rely_on_a_slot_that_does_not_count_yet() {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            change_meanwhile(scope, &is_over);
+            IN_SLOT.set(ENTERING);
+            slots::take(me());
+            let paused = pause();
+            let attaching = Attaching::begin();
+            assert!(is_over.load(Ordering::Acquire), "it attaches beside the change");
+            drop(attaching);
+            resume(&paused);
+            assert!(!slots::holds(me()));
+            IN_SLOT.set(OUTSIDE);
+        });
     }
 }

@@ -7,6 +7,7 @@
 mod cut;
 mod lock;
 mod piece;
+mod slots;
 mod table;
 mod units;
 
