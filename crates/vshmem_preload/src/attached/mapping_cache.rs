@@ -17,6 +17,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use rustix::thread::Timespec;
 use vshmem_ipc::{Backing, Errno};
 use vshmem_link::Memory;
 use vshmem_mem::Protection;
@@ -41,6 +42,12 @@ const WORTH_MAPPING: u64 = 32 << 10;
 const CLOSED_IN_PLACE: usize = 64 << 10;
 /// Bytes that one table of the lowest level of page tables maps.
 const TABLE: usize = 2 << 20;
+
+/// How often to look whether another thread still has an entry that it has claimed, which it keeps
+/// for a call of the kernel or two: some 10 ms in all. No longer: the claim may be that of a call
+/// which this handler has interrupted.
+const LOOKS: u32 = 200;
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
@@ -99,6 +106,10 @@ impl Entry {
             return false;
         }
         mine
+    }
+
+    fn is_claimed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == CLAIMED
     }
 
     fn range(&self) -> (usize, usize) {
@@ -300,16 +311,24 @@ pub fn begin_child() {
 }
 
 /// Unmaps what touches a range that a program is about to do something to: it is to find nothing.
+/// Nor may another thread that has claimed such a mapping unmap it later, when the program's own
+/// lies there.
 pub fn drop_range(start: usize, bytes: usize) {
     if TOTAL.load(Ordering::Relaxed) == 0 {
         return;
     }
     let end = start.saturating_add(bytes);
+    let touches = |entry: &Entry| {
+        let (from, length) = entry.range();
+        from < end && from + length > start
+    };
     for entry in &ENTRIES {
-        drop_entry(entry, |entry| {
-            let (from, length) = entry.range();
-            from < end && from + length > start
-        });
+        let mut looks = 0;
+        while !drop_entry(entry, touches) && entry.is_claimed() && touches(entry) && looks < LOOKS {
+            looks += 1;
+            // Not libc's, which a cancellation would end.
+            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
+        }
     }
 }
 
@@ -376,4 +395,42 @@ fn clear(start: usize, bytes: usize) {
     // SAFETY: the range lies inside a mapping for loads and stores that is the caller's alone; the
     // pages are a segment's that no other process can attach yet.
     unsafe { std::ptr::write_bytes(start as *mut u8, 0, bytes) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// An entry for a mapping of one page, as another thread has claimed it.
+    fn claimed() -> (&'static Entry, usize, usize) {
+        let bytes = 4096;
+        // No page is there: nothing unmaps it.
+        let start = 1 << 44;
+        let entry = &ENTRIES[MOST - 1];
+        entry.start.store(start, Ordering::Relaxed);
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        TOTAL.fetch_add(bytes, Ordering::AcqRel);
+        entry.state.store(CLAIMED, Ordering::Release);
+        (entry, start, bytes)
+    }
+
+    #[test]
+    fn a_program_is_not_given_a_range_that_another_thread_is_about_to_unmap() {
+        let (entry, start, bytes) = claimed();
+        let is_unmapped = AtomicBool::new(false);
+        let (tell, begun) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                tell.send(()).unwrap();
+                drop_range(start, bytes);
+                assert!(is_unmapped.load(Ordering::Acquire), "it would be unmapped later");
+            });
+            begun.recv().unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+            is_unmapped.store(true, Ordering::Release);
+            entry.vacate();
+        });
+    }
 }
