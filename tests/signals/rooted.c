@@ -9,19 +9,34 @@
  *                          another in the place of VSHMEM_COMMAND: it is not run
  *
  *   rooted user AGENT      as another user: none
+ *
+ *   rooted jail-late AGENT DIR     another thread makes the chroot when the library has looked where
+ *                                  it is, and is about to make the child that becomes an agent:
+ *                                  the dynamic linker in DIR is not run
+ *
+ *   rooted replaced-late AGENT DIR another thread replaces the library's descriptor just then: the
+ *                                  file DIR/other, which that means now, is not run
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <linux/ptrace.h>
 
 #include "../conformance/share/direct.h"
 
@@ -55,6 +70,111 @@ static void slow_calls(void)
 	}
 }
 
+/* What the traced process and its tracer tell each other: it is about to make a child, and its other
+ * thread has done its part. */
+static struct {
+	volatile int is_about_to_clone, is_done;
+	volatile int is_ready;
+} *told;
+static const char *directory;
+static int replaces;
+
+static void wait_for(volatile int *word)
+{
+	while (!__atomic_load_n(word, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+/* The library's descriptor of the command means another file from now on. */
+static void replace_command(int other)
+{
+	struct stat wanted, found;
+	if (stat(getenv("VSHMEM_COMMAND"), &wanted) != 0)
+		fail("VSHMEM_COMMAND");
+	for (int number = 3; number < 1024; number++)
+		if (number != other && fstat(number, &found) == 0
+		        && found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev)
+			direct(SYS_dup3, other, number, O_CLOEXEC, 0);
+}
+
+static void *other_thread(void *nothing)
+{
+	int other = open("other", O_PATH | O_CLOEXEC);
+	if (replaces && other == -1)
+		fail("other");
+	told->is_ready = 1;
+	wait_for(&told->is_about_to_clone);
+	if (replaces)
+		replace_command(other);
+	else if (direct(SYS_chroot, (long)".", 0, 0, 0) != 0)
+		fail("chroot");
+	__atomic_store_n(&told->is_done, 1, __ATOMIC_RELEASE);
+	return nothing;
+}
+
+/* The process whose first thread is traced. */
+static void traced(void)
+{
+	pthread_t thread;
+	if (chdir(directory) != 0 || pthread_create(&thread, NULL, other_thread, NULL) != 0)
+		fail("a thread");
+	wait_for(&told->is_ready);
+	if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
+		fail("PTRACE_TRACEME");
+	raise(SIGSTOP);
+	slow_calls();
+	_exit(0);
+}
+
+static int is_about_to_clone(pid_t child)
+{
+	struct ptrace_syscall_info call;
+	return ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(call), &call) > 0
+		&& call.op == PTRACE_SYSCALL_INFO_ENTRY && call.entry.nr == SYS_clone
+		&& call.entry.args[0] == 0;
+}
+
+/* Between the library's last look and its child, another thread changes what was looked at. */
+static int overtaken(int agent)
+{
+	int status;
+	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (told == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		fail("to prepare");
+	pid_t child = fork();
+	if (child == 0)
+		traced();
+	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
+		fail("to trace");
+	ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
+	if (kill(agent, SIGKILL) != 0)
+		fail("kill");
+	while (!WIFEXITED(status)) {
+		int signal = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+		if (signal == (SIGTRAP | 0x80) && !told->is_done && is_about_to_clone(child)) {
+			__atomic_store_n(&told->is_about_to_clone, 1, __ATOMIC_RELEASE);
+			wait_for(&told->is_done);
+		}
+		if (signal == (SIGTRAP | 0x80) || signal == SIGSTOP)
+			signal = 0;
+		ptrace(told->is_done ? PTRACE_CONT : PTRACE_SYSCALL, child, 0, signal);
+		if (waitpid(child, &status, 0) != child || WIFSIGNALED(status))
+			fail("the traced process");
+	}
+	if (!told->is_done)
+		fail("it did not try to start an agent");
+	/* What it has started comes to this process. */
+	while (waitpid(-1, &status, __WALL) > 0)
+		;
+	if (chdir(directory) != 0)
+		fail(directory);
+	if (access("run-by-root", F_OK) == 0) {
+		puts("FAILED: a file of another user was run");
+		return 1;
+	}
+	return 0;
+}
+
 int main(int count, char **words)
 {
 	if (count < 3)
@@ -64,6 +184,10 @@ int main(int count, char **words)
 	int pid = agent(command);
 	if (pid == 0)
 		fail("no agent to begin with");
+	directory = words[3];
+	replaces = strcmp(way, "replaced-late") == 0;
+	if (replaces || strcmp(way, "jail-late") == 0)
+		return overtaken(pid);
 	if (strcmp(way, "closed") == 0)
 		close_range(3, ~0U, 0);
 	/* By instruction: past the library. */

@@ -47,6 +47,8 @@ done
 agent="$vshmem ls --pool $pool --json | sed -n 's/.*\"agent\": *\\([0-9]*\\).*/\\1/p' | head -1"
 ok "an agent is started again" "$programs/rooted" same "$agent"
 ok "without descriptors none is started" "$programs/rooted" closed "$agent"
+mkdir -p "$work/other" && cc -O -static -nostdlib -fno-stack-protector -o "$work/other/other" "$here/planted/planted.c" &&
+	ok "a file in the place of the command's is not run" "$programs/rooted" replaced-late "$agent" "$work/other"
 if [ "$(id -u)" = 0 ]; then
 	SHARE=all,posix ok "a child with its parent's number opens a semaphore" "$programs/namesake"
 	SHARE=all,posix ok "a child of vfork with its parent's number is another process" "$programs/housemate"
@@ -54,8 +56,12 @@ if [ "$(id -u)" = 0 ]; then
 	# In the jail there is a program of another user where VSHMEM_COMMAND was, with all that it needs.
 	command=$(readlink -f "${vshmem%% *}")
 	mkdir -p "$work/jail$(dirname "$command")" "$work/jail/dev/shm" "$work/jail/dev"
-	cc -O -static -o "$work/jail$command" "$here/planted/planted.c" && : >"$work/jail/dev/null" &&
+	cp "$work/other/other" "$work/jail$command" && : >"$work/jail/dev/null" &&
 		ok "a command in another root is not run" "$programs/rooted" jail "$agent" "$work/jail"
+	for linker in lib64/ld-linux-x86-64.so.2 lib/ld-linux-aarch64.so.1; do
+		mkdir -p "$work/jail/${linker%/*}" && cp "$work/other/other" "$work/jail/$linker"
+	done
+	ok "nor the dynamic linker in one that a thread has just gone to" "$programs/rooted" jail-late "$agent" "$work/jail"
 else
 	skip "another root, another user, another PID namespace: needs root"
 fi

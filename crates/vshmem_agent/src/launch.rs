@@ -19,6 +19,10 @@ pub struct Launch {
     pub words: [CString; 4],
 }
 
+/// Asks again, in the child that is about to run the command. The program's other threads may have
+/// changed its root or the descriptor since it was asked before; the child has both to itself.
+pub type MayRun<'a> = &'a dyn Fn() -> bool;
+
 /// A child without an exit signal. It never becomes another program: execve(2) would give it one.
 #[derive(Debug)]
 pub struct Child(isize);
@@ -34,22 +38,22 @@ enum Then {
 
 impl Launch {
     /// The command runs; the child ends with it, with exit code 0 if the command did.
-    pub fn start(&self) -> Result<Child, rustix::io::Errno> {
-        self.fork(Then::Waits)
+    pub fn start(&self, may_run: MayRun<'_>) -> Result<Child, rustix::io::Errno> {
+        self.fork(Then::Waits, may_run)
     }
 
     /// The command runs; the child has ended already.
-    pub fn start_apart(&self) -> Result<(), rustix::io::Errno> {
-        self.fork(Then::Ends).map(Child::wait)
+    pub fn start_apart(&self, may_run: MayRun<'_>) -> Result<(), rustix::io::Errno> {
+        self.fork(Then::Ends, may_run).map(Child::wait)
     }
 
-    fn fork(&self, then: Then) -> Result<Child, rustix::io::Errno> {
-        // SAFETY: raw fork without shared memory; the child makes nothing but system calls, and
-        // ends.
+    fn fork(&self, then: Then, may_run: MayRun<'_>) -> Result<Child, rustix::io::Errno> {
+        // SAFETY: raw fork with nothing shared, neither memory nor root nor descriptors; the child
+        // makes nothing but system calls, and ends.
         let child = unsafe {
             let child = system_call(libc::SYS_clone, []);
             if child == 0 {
-                let code = self.in_child(then);
+                let code = if may_run() { self.in_child(then) } else { 1 };
                 system_call(libc::SYS_exit_group, [code]);
             }
             child
@@ -155,17 +159,17 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use rustix::fs::{Mode, OFlags};
-    use rustix::process::{WaitOptions, wait};
+    use rustix::process::{WaitOptions, getpid, wait};
 
     use super::*;
 
-    fn status_of(program: &str) -> i32 {
+    fn status_of(program: &str, may_run: MayRun<'_>) -> i32 {
         let file =
             rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let words = ["it", "agent", "--pool", "none"].map(|word| CString::new(word).unwrap());
         let launch = Launch { command: file.as_raw_fd(), words };
-        launch.start_apart().unwrap();
-        let child = launch.start().unwrap();
+        launch.start_apart(may_run).unwrap();
+        let child = launch.start(may_run).unwrap();
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             if let Some(status) = child.try_wait().unwrap() {
@@ -180,8 +184,11 @@ mod tests {
 
     #[test]
     fn the_command_is_never_a_child_that_the_program_could_wait_for() {
-        assert_eq!(status_of("/bin/true"), 0);
-        assert_ne!(status_of("/bin/false"), 0);
+        assert_eq!(status_of("/bin/true", &|| true), 0);
+        assert_ne!(status_of("/bin/false", &|| true), 0);
+        // The child is asked, not its parent.
+        let parent = getpid();
+        assert_ne!(status_of("/bin/true", &|| getpid() == parent), 0);
         assert_eq!(wait(WaitOptions::NOHANG).err(), Some(rustix::io::Errno::CHILD));
     }
 }

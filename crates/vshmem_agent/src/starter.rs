@@ -54,7 +54,7 @@ impl AgentStarter {
     }
 
     /// Starts an agent if there is none, and returns at once; with `wait`, when it is up. Uses no
-    /// heap.
+    /// heap. Whether it may is asked before the pool is told so, and again by the child.
     pub fn ensure(&self, session: &Session, wait: bool) {
         // First: a client that announces that it starts one keeps others from it.
         if !self.may_start() {
@@ -66,8 +66,8 @@ impl AgentStarter {
         }
         // The next client to come here tries again.
         if !wait {
-            let _ = self.launch.start_apart();
-        } else if let Ok(child) = self.launch.start() {
+            let _ = self.launch.start_apart(&|| self.may_start());
+        } else if let Ok(child) = self.launch.start(&|| self.may_start()) {
             child.wait();
         }
     }
@@ -116,7 +116,7 @@ pub fn start(place: &Path) -> Result<(), AgentError> {
     let words = words(Path::new("vshmem"), &place)
         .ok_or_else(|| AgentError::Start(std::io::ErrorKind::InvalidInput.into()))?;
     let launch = Launch { command: command.as_raw_fd(), words };
-    let child = launch.start().map_err(|errno| AgentError::Start(errno.into()))?;
+    let child = launch.start(&|| true).map_err(|errno| AgentError::Start(errno.into()))?;
     let mut timeout = StallProofTimeout::new(Instant::now(), TIMEOUT, MOST_OF_A_LOOK);
     loop {
         match child.try_wait().map_err(AgentError::Start)?.map(ExitStatus::from_raw) {
