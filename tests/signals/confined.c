@@ -14,11 +14,7 @@
  *                        attach any more
  */
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,38 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static const struct {
-	const char *name;
-	int number;
-} library[] = {
-#define CALL(name) { #name, SYS_##name }
-	CALL(futex),
-	CALL(sched_yield),
-	CALL(nanosleep),
-	CALL(clock_gettime),
-	CALL(getpid),
-	CALL(rt_sigprocmask),
-	CALL(mmap),
-	CALL(munmap),
-	CALL(mremap),
-	CALL(mprotect),
-	CALL(madvise),
-	CALL(fstat),
-	CALL(fallocate),
-	CALL(pwrite64),
-	CALL(geteuid),
-	CALL(getegid),
-	CALL(getgroups),
-	CALL(capget),
-	CALL(prlimit64),
-	CALL(exit_group),
-};
-/* What the program itself does: it prints, has handlers, makes a child and waits for it, and ends.
- */
-static const int program[] = { SYS_write, SYS_rt_sigreturn, SYS_clone, SYS_wait4, SYS_gettid,
-	SYS_tgkill, SYS_kill, SYS_set_robust_list, SYS_exit, SYS_rseq, SYS_getuid, SYS_brk };
+#include "filter.h"
 
 static int shm, sem, msg, unconfined;
 
@@ -71,36 +36,6 @@ static void fail(const char *what)
 {
 	fprintf(stderr, "FAILED: %s: %s\n", what, strerror(errno));
 	_exit(1);
-}
-
-/* Installs a filter: without `refused`, every call that is in neither list ends the process; else
- * that one gives EPERM. */
-static void confine(const char *refused)
-{
-	struct sock_filter code[256];
-	size_t used = 0;
-	code[used++] = (struct sock_filter)BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	for (size_t at = 0; at < COUNT(library); at++) {
-		int matches = refused && strcmp(refused, library[at].name) == 0;
-		if (refused && !matches)
-			continue;
-		code[used++] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, library[at].number, 0, 1);
-		code[used++] = (struct sock_filter)BPF_STMT(
-			BPF_RET | BPF_K, matches ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW);
-	}
-	for (size_t at = 0; at < COUNT(program); at++) {
-		code[used++] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, program[at], 0, 1);
-		code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	}
-	code[used++] = (struct sock_filter)BPF_STMT(
-		BPF_RET | BPF_K, refused ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS);
-	struct sock_fprog filter = { .len = used, .filter = code };
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-	        || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-		fail("seccomp");
 }
 
 static void noted(int signal) { (void)signal; }
@@ -235,7 +170,8 @@ static void remap(void)
 	char *at = shmat(shm, room + 16 * page, SHM_REMAP), *other = shmat(shm, NULL, 0);
 	if (room == MAP_FAILED || at != room + 16 * page || other == (char *)-1)
 		fail("to attach");
-	confine(NULL);
+	if (confine(NULL) != 0)
+		fail("seccomp");
 	if (mremap(small, page, much, MREMAP_MAYMOVE | MREMAP_FIXED, room) != MAP_FAILED)
 		fail("mremap was to fail");
 	struct shmid_ds status;
@@ -269,7 +205,8 @@ int main(int count, char **words)
 	if (strcmp(way, "closed") == 0) {
 		close_range(3, ~0U, 0);
 	}
-	confine(refused);
+	if (confine(refused) != 0)
+		fail("seccomp");
 	refusals = 0;
 	all(key);
 	if (strcmp(way, "closed") == 0) {

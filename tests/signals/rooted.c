@@ -28,23 +28,14 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <linux/ptrace.h>
-
 #include "../conformance/share/direct.h"
-
-static void fail(const char *what)
-{
-	printf("FAILED: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
+#include "trace.h"
 
 static int agent(const char *command)
 {
@@ -119,19 +110,21 @@ static void traced(void)
 	if (chdir(directory) != 0 || pthread_create(&thread, NULL, other_thread, NULL) != 0)
 		fail("a thread");
 	wait_for(&told->is_ready);
-	if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
-		fail("PTRACE_TRACEME");
-	raise(SIGSTOP);
+	trace_me();
 	slow_calls();
 	_exit(0);
 }
 
-static int is_about_to_clone(pid_t child)
+static int is_about_to_clone(const struct ptrace_syscall_info *call)
 {
-	struct ptrace_syscall_info call;
-	return ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(call), &call) > 0
-		&& call.op == PTRACE_SYSCALL_INFO_ENTRY && call.entry.nr == SYS_clone
-		&& call.entry.args[0] == 0;
+	return call->entry.nr == SYS_clone && call->entry.args[0] == 0;
+}
+
+static void let_other_thread_run(pid_t child)
+{
+	(void)child;
+	__atomic_store_n(&told->is_about_to_clone, 1, __ATOMIC_RELEASE);
+	wait_for(&told->is_done);
 }
 
 /* Between the library's last look and its child, another thread changes what was looked at. */
@@ -144,25 +137,11 @@ static int overtaken(int agent)
 	pid_t child = fork();
 	if (child == 0)
 		traced();
-	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
-		fail("to trace");
-	ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
+	wait_for(&told->is_ready);
 	if (kill(agent, SIGKILL) != 0)
 		fail("kill");
-	while (!WIFEXITED(status)) {
-		int signal = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
-		if (signal == (SIGTRAP | 0x80) && !told->is_done && is_about_to_clone(child)) {
-			__atomic_store_n(&told->is_about_to_clone, 1, __ATOMIC_RELEASE);
-			wait_for(&told->is_done);
-		}
-		if (signal == (SIGTRAP | 0x80) || signal == SIGSTOP)
-			signal = 0;
-		ptrace(told->is_done ? PTRACE_CONT : PTRACE_SYSCALL, child, 0, signal);
-		if (waitpid(child, &status, 0) != child || WIFSIGNALED(status))
-			fail("the traced process");
-	}
-	if (!told->is_done)
-		fail("it did not try to start an agent");
+	if (run_traced(child, is_about_to_clone, let_other_thread_run) != 0)
+		fail("the traced process");
 	/* What it has started comes to this process. */
 	while (waitpid(-1, &status, __WALL) > 0)
 		;

@@ -1,21 +1,63 @@
 //! Whether this program has confined itself: then no system call is made that it may have forbidden
 //! itself.
+//!
+//! A filter may come to all threads at once, while one of them is about to make such a call. So the
+//! threads that are in the middle of one are counted, and a filter waits for them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-static CONFINED: AtomicBool = AtomicBool::new(false);
+use crate::interrupted::with;
+use crate::system_call::system_call;
 
-/// To be called before a program confines itself (seccomp(2)), and when it could not: threads sleep
-/// on one word only, with futex(2), even if asked to sleep on two, and what is asked only to be
-/// faster is not asked any more.
-pub fn confine(confined: bool) {
-    CONFINED.store(confined, Ordering::Relaxed);
+/// [`IN_FORCE`], and how many threads are about to confine the program.
+static CONFINED: AtomicU32 = AtomicU32::new(0);
+/// A filter is in force, and stays.
+const IN_FORCE: u32 = 1 << 31;
+
+/// Calls of [`unless_confined`] that are under way, of all threads.
+static INSIDE: AtomicU32 = AtomicU32::new(0);
+
+/// How often a filter looks whether the calls of other threads are over, and how long it sleeps in
+/// between. They take milliseconds; but a thread may have left one for good (siglongjmp out of a
+/// handler), or two threads may wait for each other from handlers.
+const LOOKS: u32 = 1000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// Makes a call that confines the program (seccomp(2)), and gives -1 if it could not. From before
+/// it on, threads sleep on one word only, with futex(2), even if asked to sleep on two, and what is
+/// asked only to be faster is not asked any more. Once a filter is in force, no attempt that fails
+/// ends that.
+pub fn confine(call: impl FnOnce() -> i32) -> i32 {
+    // Pairs with `unless_confined`: either that sees this, or its call is seen here.
+    CONFINED.fetch_add(1, Ordering::SeqCst);
+    wait_for_others();
+    let result = call();
+    if result != -1 {
+        CONFINED.fetch_or(IN_FORCE, Ordering::SeqCst);
+    }
+    CONFINED.fetch_sub(1, Ordering::SeqCst);
+    result
 }
 
-/// Whether it has.
+/// Returns when no other thread is inside. This one may be: a handler has interrupted it.
+fn wait_for_others() {
+    let own = with(|here| here.inside.load(Ordering::Relaxed));
+    for _ in 0..LOOKS {
+        if INSIDE.load(Ordering::SeqCst) <= own {
+            return;
+        }
+        let span = [0, BETWEEN_LOOKS.as_nanos() as i64];
+        // SAFETY: the kernel reads a time, which is there until the call is over. This call is on
+        // the list: a filter may be in force already.
+        unsafe { system_call(libc::SYS_nanosleep, [span.as_ptr().addr(), 0]) };
+    }
+}
+
+/// Whether it has, or is about to.
 #[must_use]
 pub fn is_confined() -> bool {
-    CONFINED.load(Ordering::Relaxed)
+    CONFINED.load(Ordering::Relaxed) != 0
 }
 
 /// The gate for system calls that are not on the list of docs/reference/sysv-differences.md
@@ -23,5 +65,27 @@ pub fn is_confined() -> bool {
 /// `None` in one that has; what is done then must do with the calls on the list.
 #[inline]
 pub fn unless_confined<T>(work: impl FnOnce() -> T) -> Option<T> {
-    (!is_confined()).then(work)
+    if is_confined() {
+        return None;
+    }
+    // In this order: a handler that confines the program in between waits in vain for a while, and
+    // passes over no other thread.
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    with(|here| add(&here.inside, 1));
+    let is_open = CONFINED.load(Ordering::SeqCst) == 0;
+    let result = is_open.then(work);
+    with(|here| add(&here.inside, u32::MAX));
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
+/// Adds to a word of this thread's, modulo 2^32. A handler in between leaves it as it was.
+fn add(word: &AtomicU32, what: u32) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(what), Ordering::Relaxed);
+}
+
+/// To be called in a child that `fork` has made, by its only thread. What the parent's other
+/// threads were about to confine stays confined: the filter may have come before the child.
+pub(crate) fn begin_child() {
+    INSIDE.store(with(|here| here.inside.load(Ordering::Relaxed)), Ordering::SeqCst);
 }

@@ -23,6 +23,8 @@ pub(crate) struct Interrupted {
     pub handled: AtomicU32,
     /// 1 in a call that a cancellation ends.
     pub cancellable: AtomicU32,
+    /// Calls of `unless_confined` that are under way.
+    pub inside: AtomicU32,
     /// Cancellations that were asked for before that call looked whether one was for its thread.
     pub cancellations_before: AtomicU32,
     /// The word that the thread sleeps on, or is about to.

@@ -92,6 +92,23 @@ pub fn cancellable<T>(before: Interruptions, call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Runs a signal handler of the program's: its calls are not the one that it has interrupted, and
+/// end with a cancellation only if they are cancellation points themselves. Nor is that call under
+/// way any more when the handler leaves it by siglongjmp.
+pub fn outside_of_cancellable<T>(handler: impl FnOnce() -> T) -> T {
+    let (cancellable, before) = with(|here| {
+        let cancellable = here.cancellable.load(Ordering::Relaxed);
+        here.cancellable.store(0, Ordering::Relaxed);
+        (cancellable, here.cancellations_before.load(Ordering::Relaxed))
+    });
+    let result = handler();
+    with(|here| {
+        here.cancellations_before.store(before, Ordering::Relaxed);
+        here.cancellable.store(cancellable, Ordering::Relaxed);
+    });
+    result
+}
+
 /// What has interrupted this thread up to a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Interruptions {

@@ -63,8 +63,8 @@ pub use interrupted::{WaiterRecord, hide_waiter, is_waiter_shown, show_waiter, t
 #[cfg(feature = "crash-points")]
 pub use interruptible_sleep::stop_here;
 pub use interruptible_sleep::{
-    Interruptions, SLEEPING, SecondWord, WAKE, cancellable, cancellation_requested, signal_handled,
-    signals_before_wait, signals_handled, sleep,
+    Interruptions, SLEEPING, SecondWord, WAKE, cancellable, cancellation_requested,
+    outside_of_cancellable, signal_handled, signals_before_wait, signals_handled, sleep,
 };
 pub use map::{CellRef, Map, OutOfPool, WordsRef};
 pub use mapping::{

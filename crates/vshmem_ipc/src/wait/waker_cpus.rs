@@ -9,7 +9,7 @@
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use vshmem_mem::{is_confined, ticks};
+use vshmem_mem::{is_confined, ticks, unless_confined};
 use vshmem_sync::{Fault, WakerCpu, field, load_value};
 use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry};
 
@@ -23,7 +23,8 @@ pub(crate) fn waker_cpu(context: &Context) -> WakerCpu {
     let now = ticks();
     let elsewhere = context.waker_cpu_cache.known(now, is_confined()).unwrap_or_else(|| {
         // A corrupt table is reported by the code that relies on it.
-        let answer = is_confined() || find_waker_cpus(context).unwrap_or(true);
+        let found = unless_confined(|| find_waker_cpus(context).unwrap_or(true));
+        let answer = found.unwrap_or(true);
         context.waker_cpu_cache.note(now, answer);
         answer
     });

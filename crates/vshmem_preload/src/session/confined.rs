@@ -7,22 +7,15 @@
 //! child's end at once, opening the pool's file again.
 
 use libc::c_int;
-use vshmem_mem::is_confined;
 
 use crate::session::join;
 
 /// Makes a call that confines the program.
 pub fn confine(call: impl FnOnce() -> c_int) -> c_int {
     join::join_in_time();
-    let before = is_confined();
-    vshmem_mem::confine(true);
-    let result = call();
     // seccomp(2) with SECCOMP_FILTER_FLAG_NEW_LISTENER gives a descriptor; with TSYNC, a thread
     // that could not follow.
-    if result == -1 {
-        vshmem_mem::confine(before);
-    }
-    result
+    vshmem_mem::confine(call)
 }
 
 /// Whether an operation of seccomp(2) confines: SECCOMP_SET_MODE_STRICT and

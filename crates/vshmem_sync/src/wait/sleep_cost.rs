@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use vshmem_mem::unmodelled::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use vshmem_mem::{Instant, is_confined, shortest_sleep, thread_cpu_time, ticks};
+use vshmem_mem::{Instant, is_confined, shortest_sleep, thread_cpu_time, ticks, unless_confined};
 
 /// What a sleep is taken to cost before any has been measured.
 const FIRST_GUESS: u32 = 1 << 16;
@@ -96,7 +96,7 @@ impl SleepCost {
     /// Reads the clocks; `None` if that of CPU time stands still meanwhile, so that one sleep
     /// cannot be measured by it.
     fn account(&self) -> Option<Account> {
-        self.account_by(thread_cpu_time)
+        unless_confined(|| self.account_by(thread_cpu_time)).flatten()
     }
 
     fn account_by(&self, cpu_time: impl Fn() -> Duration) -> Option<Account> {
@@ -136,7 +136,8 @@ struct Account {
 impl Account {
     /// CPU time of this thread since then, in ticks.
     fn spent(self) -> Option<u64> {
-        let (cpu, clock, now) = (thread_cpu_time(), Instant::now(), ticks());
+        let cpu = unless_confined(thread_cpu_time)?;
+        let (clock, now) = (Instant::now(), ticks());
         let elapsed = clock.remaining(self.clock).as_nanos();
         let spent = cpu.saturating_sub(self.cpu).as_nanos();
         let ticked = u128::from(now.wrapping_sub(self.ticks));

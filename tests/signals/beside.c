@@ -1,0 +1,133 @@
+/* A filter of system calls that one thread installs while another is in the middle of a call:
+ *
+ *   beside all     the other is about to make a system call that the filter, which is for all
+ *                  threads, does not allow: the process goes on
+ *
+ *   beside failed  the other has begun to install a filter, which fails when the first one's is in
+ *                  force: the library still knows that the program has confined itself
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <time.h>
+
+#include "filter.h"
+#include "trace.h"
+
+static struct {
+	volatile int thread, may_confine, has_confined, has_failed, is_over;
+} *told;
+static int is_for_all;
+
+static void tell(volatile int *word, int what)
+{
+	__atomic_store_n(word, what, __ATOMIC_RELEASE);
+}
+static int is_told(volatile int *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+static void wait_for(volatile int *word)
+{
+	while (!is_told(word))
+		sched_yield();
+}
+
+static void slow_call(void)
+{
+	struct timespec soon = { 0, 10000000 };
+	int id = shmget(IPC_PRIVATE, 4096, 0600);
+	if (id == -1)
+		fail("shmget");
+	shmctl(id, IPC_RMID, NULL);
+	/* The filter allows this one. */
+	syscall(SYS_nanosleep, &soon, NULL);
+}
+
+/* The library makes the calls that a filter may forbid once in a second. */
+static void slow_calls(void)
+{
+	time_t begin = time(NULL);
+	while (time(NULL) < begin + 3)
+		slow_call();
+}
+
+static void *confines(void *nothing)
+{
+	tell(&told->thread, gettid());
+	wait_for(&told->may_confine);
+	if ((is_for_all ? confine_all() : confine(NULL)) != 0)
+		fail("seccomp");
+	tell(&told->has_confined, 1);
+	wait_for(&told->has_failed);
+	slow_calls();
+	tell(&told->is_over, 1);
+	return nothing;
+}
+
+static void traced(void)
+{
+	pthread_t thread;
+	slow_call();
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (pthread_create(&thread, NULL, confines, NULL) != 0)
+		fail("a thread");
+	wait_for(&told->thread);
+	trace_me();
+	while (is_for_all && !is_told(&told->has_confined))
+		slow_call();
+	if (!is_for_all && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != -1)
+		fail("a filter without code");
+	tell(&told->has_failed, 1);
+	wait_for(&told->is_over);
+	_exit(0);
+}
+
+static int is_forbidden(const struct ptrace_syscall_info *call)
+{
+	return !is_allowed(call->entry.nr);
+}
+
+static int confines_itself(const struct ptrace_syscall_info *call)
+{
+	return call->entry.nr == SYS_prctl && call->entry.args[0] == PR_SET_SECCOMP;
+}
+
+/* Whether the thread that confines waits for the other's call to end. */
+static int waits(pid_t child)
+{
+	char path[64], text[64] = "";
+	snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", child, told->thread);
+	FILE *file = fopen(path, "r");
+	if (!file)
+		fail(path);
+	if (!fgets(text, sizeof text, file))
+		text[0] = 0;
+	fclose(file);
+	return atol(text) == SYS_nanosleep && text[0] != 'r';
+}
+
+static void let_other_thread_confine(pid_t child)
+{
+	tell(&told->may_confine, 1);
+	while (!is_told(&told->has_confined) && !(is_for_all && waits(child)))
+		sched_yield();
+}
+
+int main(int count, char **words)
+{
+	is_for_all = count > 1 && strcmp(words[1], "all") == 0;
+	told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (told == MAP_FAILED)
+		fail("memory");
+	pid_t child = fork();
+	if (child == 0)
+		traced();
+	int status = run_traced(
+		child, is_for_all ? is_forbidden : confines_itself, let_other_thread_confine);
+	if (status != 0)
+		printf("FAILED: the process has status 0x%x\n", status);
+	return status != 0;
+}
