@@ -36,6 +36,7 @@ LIMIT=${steps:+3000} ok "a signal at every instruction before a sleep" env VSHME
 ok "a handler on a small stack" "$programs/altstack"
 ok "handlers that leave calls by longjmp" "$programs/jumps"
 SHARE=all,posix ok "a thread that is cancelled while a call begins to wait" "$programs/cancelled"
+ok "a cancellation of another thread ends no semop" "$programs/cancelled_beside"
 ok "a filter that comes while another thread is about to make a call" "$programs/beside" all
 ok "a filter that fails beside one that is in force" "$programs/beside" failed
 ok "a filter that ends the process" "$programs/confined" kill

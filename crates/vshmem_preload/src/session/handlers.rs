@@ -10,12 +10,12 @@
 //!
 //! | what | why it is safe |
 //! |---|---|
-//! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a wait queue) | one word each, or guaranteed by a flag that is 0 while they are written; in the thread's static block, so that no handler allocates. A place is taken once, and only believed if the slot is this thread's and its lock is a lock |
+//! | `vshmem_mem::interrupted` (handlers counted, the word slept on, whether a cancellation ends the call, calls that a filter waits for, the place in a wait queue) | one word each, or guaranteed by a flag that is 0 while they are written; in the thread's static block, so that no handler allocates. A place is taken once, and only believed if the slot is this thread's and its lock is a lock |
 //! | `HANDLERS`, `RESTARTING` here | one word for each signal. `DETAILED` is read by sigaction alone |
 //! | `thread_words` | one word each; the array of robust mutexes is no handler's: pthread_mutex_lock is not for handlers |
 //! | `process::SESSION`, `MARK` | one word, set once; what it points to is never freed |
 //! | `join::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
-//! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
+//! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `INSIDE`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
 //! | the clock's remembered second | 0 while it is written with its tick |
 //! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; a thread that finds them so asks the kernel |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
@@ -66,7 +66,7 @@ unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                 std::mem::transmute(address);
             let paused = attach_table::pause();
-            handler(signal, info, context);
+            vshmem_mem::outside_of_cancellable(|| handler(signal, info, context));
             attach_table::resume(&paused);
         }
     }
