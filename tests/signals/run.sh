@@ -37,6 +37,8 @@ ok "a handler on a small stack" "$programs/altstack"
 ok "handlers that leave calls by longjmp" "$programs/jumps"
 SHARE=all,posix ok "a thread that is cancelled while a call begins to wait" "$programs/cancelled"
 ok "a cancellation of another thread ends no semop" "$programs/cancelled_beside"
+ok "a signal while an exec is tried" "$programs/exec_tried"
+ok "a signal while an exec is tried, and the segment goes" "$programs/exec_tried" gone
 ok "a filter that comes while another thread is about to make a call" "$programs/beside" all
 ok "a filter that fails beside one that is in force" "$programs/beside" failed
 ok "a filter that ends the process" "$programs/confined" kill

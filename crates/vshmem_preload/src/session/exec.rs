@@ -7,15 +7,24 @@
 //! run, which may store into them; and those that keep a removed segment, whose memory would be
 //! another's at once. The new program finds the attaches of the one before it, and gives them
 //! up when it begins.
+//!
+//! A signal handler may run between the two, and store into what is attached. So what was given up
+//! is taken again before one is entered, and given up again when it returns. One that is left by
+//! siglongjmp leaves the exec, too.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_char, c_int};
+use vshmem_ipc::{Client, Suspended};
 use vshmem_mem::unless_confined;
 
 use crate::attached::addresses::drop_mapping;
 use crate::attached::pieces;
 use crate::next::system_call;
 use crate::object_descriptors::open;
-use crate::session::exit;
+use crate::session::{exit, signal_mask};
 use crate::{errno, process};
 
 /// Runs an exec with nothing attached.
@@ -35,12 +44,58 @@ pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_
     if !mine || !executable || pieces::is_empty() || !exit::is_alone() {
         return exec();
     }
-    let suspended = errno::untouched(|| this_client.suspend_attaches());
+    let place = Cell::new(None);
+    errno::untouched(|| signal_mask::uninterrupted(|| give_up(this_client, &place)));
     let result = exec();
-    if let Ok(suspended) = suspended {
-        errno::untouched(|| this_client.resume_attaches(suspended, close_segment));
-    }
+    take_again((&raw const place).addr());
     result
+}
+
+/// Where what this process has given up for an exec is noted; null while it has not. Of its only
+/// thread: another that a handler has made, or a vfork child, finds nothing here.
+static GIVEN_UP: AtomicPtr<Cell<Option<Suspended>>> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The address of that note, for a handler.
+pub fn given_up() -> usize {
+    GIVEN_UP.load(Ordering::Relaxed).expose_provenance()
+}
+
+/// With all signals blocked.
+fn give_up(this_client: &Client, place: &Cell<Option<Suspended>>) {
+    if let Ok(suspended) = this_client.suspend_attaches() {
+        place.set(Some(suspended));
+        GIVEN_UP.store(std::ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
+    }
+}
+
+/// Takes again what is noted there, if that is not done.
+pub extern "C" fn take_again(place: usize) {
+    let take = || {
+        let noted = NonNull::new(GIVEN_UP.load(Ordering::Relaxed));
+        let (Some(noted), Some(session)) = (noted, process::joined()) else { return };
+        if noted.addr().get() == place {
+            GIVEN_UP.store(std::ptr::null_mut(), Ordering::Relaxed);
+            // SAFETY: the note lies in a frame of `detached` of this thread, which has not returned:
+            // it takes the address away before it does, and a handler before the program can leave
+            // the frame.
+            if let Some(suspended) = unsafe { noted.as_ref() }.take() {
+                session.client().resume_attaches(suspended, close_segment);
+            }
+        }
+    };
+    errno::untouched(|| signal_mask::uninterrupted(take));
+}
+
+/// For a handler that has taken again what was given up, and returns to the exec.
+pub extern "C" fn give_up_again(place: usize) {
+    let give = || {
+        // The handler may have done to the process what it likes.
+        if let Some(this_client) = exit::ending().filter(|_| exit::is_alone()) {
+            // SAFETY: the handler returns to a frame inside of `detached`, in which the note lies.
+            give_up(this_client, unsafe { &*std::ptr::with_exposed_provenance(place) });
+        }
+    };
+    errno::untouched(|| signal_mask::uninterrupted(give));
 }
 
 /// A segment has gone while exec was tried: its memory is no longer to be touched.

@@ -12,6 +12,7 @@ use vshmem_ipc::{Client, Errno};
 use vshmem_mem::unless_confined;
 
 use crate::next::system_call;
+use crate::session::signal_mask;
 use crate::{errno, process};
 
 /// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in
@@ -52,23 +53,13 @@ static AT_EXIT: extern "C" fn() = {
     at_exit
 };
 
-fn block_signals() {
-    let (all, no_matter) = (u64::MAX, 0);
-    let how = libc::SIG_SETMASK as usize;
-    // SAFETY: the set is of the eight bytes whose size the call gets.
-    unsafe {
-        let words = [how, (&raw const all).addr(), no_matter, size_of::<u64>()];
-        system_call(libc::SYS_rt_sigprocmask, words);
-    }
-}
-
 /// Ends the process, as _exit(2) does.
 pub fn end(status: c_int) -> ! {
     if let Some(this_client) = ending() {
         let _ = if is_alone() {
             // Nothing comes after this but the end, and no handler that stores into what is given
             // up.
-            block_signals();
+            signal_mask::block_all();
             this_client.release_at_exit()
         } else {
             this_client.announce_end()

@@ -18,6 +18,7 @@
 //! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `INSIDE`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
 //! | the clock's remembered second | 0 while it is written with its tick |
 //! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; a thread that finds them so asks the kernel |
+//! | `exec::GIVEN_UP` | one word; what it points to is changed with all signals blocked |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
 //! | `pieces::PIECES`, `object_descriptors::open::OPEN`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
@@ -32,7 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libc::{c_int, c_void, siginfo_t};
 
 use crate::attached::attach_table;
-use crate::session::thread_words;
+use crate::session::{exec, signal_mask, thread_words};
 use crate::{errno, process};
 
 /// Signals there are (_NSIG).
@@ -52,14 +53,21 @@ unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_
         thread_words::note_interruption();
     }
     vshmem_mem::signal_handled();
+    // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO, and it
+    // stays for as long.
+    let interrupted: Option<&libc::ucontext_t> =
+        unsafe { context.cast::<libc::ucontext_t>().as_ref() };
     if vshmem_mem::is_waiter_shown() {
-        // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO,
-        // and it stays for as long.
-        end_sleep(unsafe { &*context.cast() });
+        on_interrupted_stack(interrupted, leave_wait_queue, 0);
     }
     let Some(handler) = HANDLERS.get(signal as usize) else { return };
     let address = handler.load(Ordering::Acquire);
     if address > 1 {
+        // An exec that is being tried has none; the handler may store into what is attached.
+        let given_up = exec::given_up();
+        if given_up != 0 {
+            on_interrupted_stack(interrupted, exec::take_again, given_up);
+        }
         // SAFETY: the program has given this address as its handler; one that takes a single
         // argument ignores the others by the C calling convention.
         unsafe {
@@ -69,35 +77,33 @@ unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_
             vshmem_mem::outside_of_cancellable(|| handler(signal, info, context));
             attach_table::resume(&paused);
         }
+        if given_up != 0 {
+            on_interrupted_stack(interrupted, exec::give_up_again, given_up);
+        }
     }
 }
 
-/// Ends the sleep that the handler has interrupted. That takes a lock, and some kilobytes of stack:
-/// a handler on a signal stack does it on the stack of the interrupted thread, which had the room
-/// for the call.
+/// Does something that takes a lock, and some kilobytes of stack: a handler on a signal stack does
+/// it on the stack of the interrupted thread, which had the room for the call.
 #[cold]
 #[inline(never)]
-fn end_sleep(context: &libc::ucontext_t) {
-    let Some(top) = interrupted_stack(context) else { return leave_wait_queue() };
+fn on_interrupted_stack(
+    context: Option<&libc::ucontext_t>,
+    work: extern "C" fn(usize),
+    argument: usize,
+) {
+    let Some(top) = context.and_then(interrupted_stack) else { return work(argument) };
     // The kernel takes a thread that is not on its signal stack for one that has left it, and would
     // put the next signal's frame over ours.
-    let (all, mut before) = (u64::MAX, 0u64);
-    let set_mask = |to: &u64, before: *mut u64| {
-        let words =
-            [libc::SIG_SETMASK as usize, (&raw const *to).addr(), before.addr(), size_of::<u64>()];
-        // SAFETY: the kernel reads and writes masks of the size that is passed.
-        unsafe { vshmem_mem::system_call(libc::SYS_rt_sigprocmask, words) }
-    };
-    if set_mask(&all, &raw mut before) != 0 {
-        return leave_wait_queue();
-    }
+    let Some(before) = signal_mask::block_all() else { return work(argument) };
     // SAFETY: nothing lives below the red zone of the interrupted stack; the thread goes on there
     // only after this handler, and no other handler can run meanwhile.
-    unsafe { call_on(top, leave_wait_queue) };
-    set_mask(&before, std::ptr::null_mut());
+    unsafe { call_on(top, work, argument) };
+    signal_mask::set(before);
 }
 
-extern "C" fn leave_wait_queue() {
+/// Ends the sleep that the handler has interrupted.
+extern "C" fn leave_wait_queue(_: usize) {
     if let Some(session) = process::joined() {
         errno::untouched(|| session.client().interrupt());
     }
@@ -121,7 +127,7 @@ fn interrupted_stack(context: &libc::ucontext_t) -> Option<usize> {
 ///
 /// # Safety
 /// Below `top` there is a stack that is not used.
-unsafe fn call_on(top: usize, function: extern "C" fn()) {
+unsafe fn call_on(top: usize, function: extern "C" fn(usize), argument: usize) {
     // SAFETY: the function keeps the register that the former stack pointer is in, as every C
     // function does.
     unsafe {
@@ -133,6 +139,7 @@ unsafe fn call_on(top: usize, function: extern "C" fn()) {
             "mov rsp, r12",
             top = in(reg) top,
             function = in(reg) function,
+            in("rdi") argument,
             out("r12") _,
             clobber_abi("C"),
         );
@@ -144,6 +151,7 @@ unsafe fn call_on(top: usize, function: extern "C" fn()) {
             "mov sp, x20",
             top = in(reg) top,
             function = in(reg) function,
+            in("x0") argument,
             out("x20") _,
             clobber_abi("C"),
         );

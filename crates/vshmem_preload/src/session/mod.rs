@@ -25,4 +25,5 @@ pub mod outside;
 pub mod reap;
 pub mod right;
 pub mod route;
+pub mod signal_mask;
 pub mod thread_words;
