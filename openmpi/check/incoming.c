@@ -7,7 +7,7 @@
  *
  * In the end all honest answers are given: each operation that was started must have ended once.
  */
-#include "btl_vshmem.h"
+#include "library.h"
 #include "../../transport/check/random_steps.h"
 
 #include <errno.h>
@@ -18,19 +18,9 @@
 
 uint64_t first_seed, step, seed;
 
-/* A message: as it is on the wire (one_sided.c). */
-struct request {
-	uint8_t what, status;
-	uint16_t op;
-	uint32_t flags, slot, key;
-	uint64_t address, bytes, operand[2], token;
-};
-enum { PUT = 1, GET, ATOMIC, SWAP_IF, REPLY };
-
 enum { PEERS = 3, OPERATIONS = 1 << 14, SENT = 1 << 13, REGIONS = 8 };
 
-/* The library, as far as the receive path calls it. A lane takes messages, has no room, or is
- * broken. */
+/* A lane takes messages, has no room, or is broken. */
 struct vshmem_lane {
 	uint32_t peer;
 	enum { OPEN, FULL, BROKEN } state;
@@ -83,32 +73,8 @@ int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const 
 	return 0;
 }
 
-uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane)
-{
-	(void)lane;
-	return 1 << 20;
-}
-
-void vshmem_lane_close(vshmem_lane *lane) { (void)lane; }
-
-void vshmem_say(const char *format, ...) { (void)format; }
-
-void vshmem_abort(const char *format, ...)
-{
-	(void)format;
-	abort();
-}
-
 bool vshmem_makes_progress(void) { return any(8) == 0; }
 
-int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
-{
-	(void)btl, (void)descriptor;
-	abort();
-}
-
-struct vshmem_btl vshmem_btl;
-static char *pool_memory;
 static vshmem_endpoint *endpoints[PEERS];
 
 /* Operations under way. */
@@ -193,14 +159,6 @@ static void mutate(struct request *request)
 		case 3: request->token = (request->token & ~UINT64_C(0xfff)) | any(4096); break;
 		}
 	}
-}
-
-static struct request reply_to(const struct request *request)
-{
-	struct request reply = *request;
-	reply.what = REPLY;
-	reply.op = request->what;
-	return reply;
 }
 
 static void answer(bool honest)
@@ -361,13 +319,7 @@ int main(int argc, char **argv)
 	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	seed = seed * 0x9e3779b97f4a7c15u | 1;
 	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
-	pool_memory = malloc(1);
-	vshmem_btl.base = (uint8_t *)pool_memory;
-	vshmem_btl.bytes = 0;
-	vshmem_btl.super.btl_max_send_size = 32760;
-	OBJ_CONSTRUCT(&vshmem_btl.lock, opal_mutex_t);
-	OBJ_CONSTRUCT(&vshmem_btl.endpoints, opal_list_t);
-	must(vshmem_one_sided_open());
+	must(open_module());
 	open_all();
 	do
 		go(20000);
@@ -375,10 +327,6 @@ int main(int argc, char **argv)
 	must(vshmem_btl.waiting >= 0);
 	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n",
 		(unsigned long long)step, started, failed);
-	vshmem_one_sided_close();
-	opal_list_item_t *item;
-	while ((item = opal_list_remove_first(&vshmem_btl.endpoints)))
-		OBJ_RELEASE(item);
-	vshmem_memory_close();
+	close_module();
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* puts [COUNT]: so many puts of one number between two fences, to private memory, and none flushed
- * before the last; then as many gets. Each costs the same, however many there are. */
+ * before the last; then as many gets. That each costs the same, however many there are, is counted
+ * by openmpi/check/many.c. */
 #include <stdint.h>
 
 #include "pattern.h"
