@@ -1,9 +1,12 @@
 //! Booting a lab.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::check::missing;
 use crate::error::{Doing, Error, Result};
@@ -36,7 +39,7 @@ pub(super) fn up(options: &UpOptions) -> Result<(Record, Directory)> {
     let mut record = record(options, pool, &binary)?;
     let begun = begin(&directory, &mut record, &binary, options);
     drop(lock);
-    match begun.and_then(|child| await_keeper(&directory, child)) {
+    match begun.and_then(|child| await_keeper(&record, &directory, child, LOOK)) {
         Ok(()) => Ok((record, directory)),
         Err(error) => {
             if let Some(keeper) = record.living_keeper() {
@@ -184,9 +187,18 @@ fn file_name(path: &Path) -> Result<String> {
     })
 }
 
-/// Waits until the keeper says that the guests are up, or why not. Its own waits are bounded; its
-/// death is noticed.
-fn await_keeper(directory: &Directory, mut child: Child) -> Result<()> {
+/// How often a keeper that says nothing is looked at.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Waits until the keeper says that the guests are up, or why not. Its own waits are bounded; that
+/// it dies or is stopped is noticed. The caller ends it after any failure.
+fn await_keeper(
+    record: &Record,
+    directory: &Directory,
+    mut child: Child,
+    look: Duration,
+) -> Result<()> {
+    let keeper = child.id() as i32;
     let stdin = child.stdin.take();
     let stdout = child.stdout.take();
     // Its zombie would look like a keeper that cannot be killed.
@@ -195,9 +207,12 @@ fn await_keeper(directory: &Directory, mut child: Child) -> Result<()> {
         |what: &str| Error::Keeper { what: what.to_owned(), log: tail(&directory.keeper_log()) };
     let mut line = String::new();
     if let Some(stdout) = stdout {
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .doing(|| "hear from the lab's keeper".into())?;
+        match hear(stdout, look, || guest_processes::is_stopped(keeper)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(silent(record, keeper, look));
+            }
+            heard => line = heard.doing(|| "hear from the lab's keeper".into())?,
+        }
     }
     if line.is_empty() {
         return Err(gone("ended before the lab was up"));
@@ -211,4 +226,119 @@ fn await_keeper(directory: &Directory, mut child: Child) -> Result<()> {
     }
     let mut stdin = stdin.ok_or_else(|| gone("has no ear"))?;
     writeln!(stdin, "{ACKNOWLEDGED}").map_err(|_| gone("ended when the lab was just up"))
+}
+
+/// A line from a keeper that may take long, or what came before its end. `ErrorKind::WouldBlock`:
+/// it was stopped at two looks in a row, and had said nothing between them.
+fn hear(
+    mut from: ChildStdout,
+    look: Duration,
+    mut stopped: impl FnMut() -> bool,
+) -> io::Result<String> {
+    let mut heard = Vec::new();
+    let mut was_stopped = false;
+    while !heard.ends_with(b"\n") {
+        if readable(&from, look)? {
+            let mut piece = [0; 4096];
+            let length = from.read(&mut piece)?;
+            if length == 0 {
+                break;
+            }
+            heard.extend_from_slice(&piece[..length]);
+            was_stopped = false;
+            continue;
+        }
+        let is_stopped = stopped();
+        if was_stopped && is_stopped {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        was_stopped = is_stopped;
+    }
+    String::from_utf8(heard).map_err(io::Error::other)
+}
+
+/// Whether there is something to read, or the end, within that time.
+fn readable(from: &ChildStdout, within: Duration) -> io::Result<bool> {
+    let within =
+        Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
+    loop {
+        match poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&within)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
+        }
+    }
+}
+
+fn silent(record: &Record, keeper: i32, look: Duration) -> Error {
+    Error::Silent {
+        name: record.name.clone(),
+        keeper,
+        seconds: 2 * look.as_secs(),
+        remedy: "it is stopped, by a signal or by a debugger, and is ended with its guests: boot \
+                 the lab again, and let its keeper run"
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    /// A stand-in for a keeper, which does what the shell is told to.
+    fn keeper(words: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", words]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn lab() -> (Record, Directory) {
+        let record: Record = serde_json::from_str(
+            r#"{"name": "stopped", "guest": "uml", "count": 1, "memory_mib": 64, "pool": null,
+                "pool_name": null, "on_death": null, "device_mode": 438, "device": "plain",
+                "server": null, "peer_exec": false, "accelerated": false, "init": "none",
+                "first_uid": 2147000000, "keeper": null}"#,
+        )
+        .unwrap();
+        let directory = Directory::of(&record.name).unwrap();
+        (record, directory)
+    }
+
+    #[test]
+    fn a_keeper_that_is_stopped_before_the_guests_are_up_is_given_up() {
+        let (record, directory) = lab();
+        for words in ["kill -STOP $$", "printf half; kill -STOP $$"] {
+            let child = keeper(words);
+            let pid = child.id() as i32;
+            let given_up = await_keeper(&record, &directory, child, SOON);
+            guest_processes::signal(&[pid], rustix::process::Signal::KILL);
+            let text = given_up.unwrap_err().to_string();
+            for part in ["does not answer", &pid.to_string(), "it is stopped"] {
+                assert!(text.contains(part), "{words}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_keeper_that_takes_long_or_was_stopped_for_a_while_is_waited_for() {
+        let (record, directory) = lab();
+        let looks = [false, false, true, false, true, false];
+        let mut child = keeper("read go; echo '\"Up\"'");
+        let mut stdin = child.stdin.take().unwrap();
+        let mut next = looks.iter();
+        let heard = hear(child.stdout.take().unwrap(), SOON, || match next.next() {
+            Some(&stopped) => stopped,
+            None => {
+                let _ = writeln!(stdin, "go");
+                false
+            }
+        });
+        assert_eq!(heard.unwrap(), "\"Up\"\n");
+        child.wait().unwrap();
+        let up = await_keeper(&record, &directory, keeper("echo '\"Up\"'; read said"), SOON);
+        assert!(up.is_ok(), "{up:?}");
+        let ended = await_keeper(&record, &directory, keeper("printf ''"), SOON).unwrap_err();
+        assert!(ended.to_string().contains("ended before the lab was up"), "{ended}");
+    }
 }
