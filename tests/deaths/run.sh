@@ -1,5 +1,6 @@
 #!/bin/bash
 # Kills some of many clients in many PID namespaces: those who wait for what they held go on, and nothing is left.
+# What a death costs is counted by crates/vshmem_ipc/tests/crash/cost.rs.
 #
 #     [SIZE=1G] tests/deaths/run.sh VSHMEM [NAMESPACES CLIENTS KILLS]
 cd "$(dirname "$0")/../.." || exit 1

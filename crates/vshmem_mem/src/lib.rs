@@ -7,6 +7,8 @@
 
 #![allow(unsafe_code)] // the one crate below the preload library that may
 
+#[cfg(not(loom))]
+mod access_count;
 mod atomic;
 mod byte_lock;
 mod clock;
@@ -47,6 +49,8 @@ mod thread_block;
 #[cfg(not(loom))]
 mod wide;
 
+#[cfg(all(feature = "crash-points", not(loom)))]
+pub use access_count::accesses;
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint, unmodelled};
 pub use byte_lock::{is_byte_locked, try_lock_byte, unlock_byte};
 pub use clock::{

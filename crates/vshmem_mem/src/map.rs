@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
 
+use crate::access_count::count_access;
 use crate::mapping::Mapping;
 use crate::racing::{clear, copy_in, copy_out};
 use crate::{prefetch, wide};
@@ -140,6 +141,7 @@ impl Map {
 
     #[inline]
     fn word(&self, offset: u64) -> Result<&AtomicU64, OutOfPool> {
+        count_access();
         let bytes = self.bytes as u64;
         let fits = offset & (WORD_BYTES - 1) == 0 && offset < bytes && bytes - offset >= WORD_BYTES;
         if !fits {
@@ -156,6 +158,7 @@ impl Map {
     /// When the word is not inside.
     #[inline]
     pub fn futex(&self, offset: u64) -> Result<&AtomicU32, OutOfPool> {
+        count_access();
         let fits = offset & 3 == 0 && offset < self.bytes as u64 && self.bytes as u64 - offset >= 4;
         if !fits {
             return Err(OutOfPool { offset });
@@ -179,6 +182,7 @@ impl Map {
     /// When they are not all inside.
     #[inline]
     pub fn load_row<const N: usize>(&self, offset: u64) -> Result<[u64; N], OutOfPool> {
+        count_access();
         let bytes = self.bytes as u64;
         let fits = offset & (CELL_BYTES - 1) == 0
             && offset < bytes
@@ -196,6 +200,7 @@ impl Map {
     /// Word and tag of the cell at `offset`.
     #[inline]
     fn cell_words(&self, offset: u64) -> Result<&[AtomicU64; 2], OutOfPool> {
+        count_access();
         let bytes = self.bytes as u64;
         let fits = offset & (CELL_BYTES - 1) == 0 && offset < bytes && bytes - offset >= CELL_BYTES;
         if !fits {
@@ -243,6 +248,7 @@ impl Map {
         &self,
         offset: u64,
     ) -> Result<WordsRef<'_, WORDS>, OutOfPool> {
+        count_access();
         let (bytes, wanted) = (self.bytes as u64, WORDS as u64 * WORD_BYTES);
         let fits = offset & (WORD_BYTES - 1) == 0 && offset < bytes && bytes - offset >= wanted;
         if !fits {
@@ -343,6 +349,7 @@ impl Map {
 
     #[inline]
     fn range(&self, offset: u64, bytes: usize) -> Result<*mut u8, OutOfPool> {
+        count_access();
         let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.bytes as u64);
         if !inside {
             return Err(OutOfPool { offset });

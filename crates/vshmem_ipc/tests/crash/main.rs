@@ -10,6 +10,7 @@
 #[allow(dead_code)] // shared with the tests of behaviour
 mod fixture;
 
+mod cost;
 mod next_owners;
 mod run;
 mod scenario;
