@@ -27,6 +27,7 @@ use crate::attached::addresses::drop_mapping;
 use crate::attached::attach_table::Piece;
 use crate::attached::fixed;
 use crate::process;
+use crate::session::join;
 
 /// Mappings at most.
 const MOST: usize = 16;
@@ -44,14 +45,20 @@ const CLOSED_IN_PLACE: usize = 64 << 10;
 const TABLE: usize = 2 << 20;
 
 /// How often to look whether another thread still has an entry that it has claimed, which it keeps
-/// for a call of the kernel or two: some 10 ms in all. No longer: the claim may be that of a call
-/// which this handler has interrupted.
+/// for a call of the kernel or two: some 10 ms in all. No longer: its handler may wait for this
+/// thread.
 const LOOKS: u32 = 200;
 const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 const FREE: u32 = 0;
-const CLAIMED: u32 = 1;
-const CACHED: u32 = 2;
+const CACHED: u32 = 1;
+/// With the number of the thread that has claimed an entry: its claimer's, which a child keeps.
+const CLAIMED: u32 = 2;
+
+/// The state of an entry that this thread has claimed.
+fn claimed() -> u32 {
+    join::this_thread() as u32 | CLAIMED
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -98,7 +105,7 @@ impl Entry {
         let mine = self.is(&wanted)
             && self
                 .state
-                .compare_exchange(CACHED, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(CACHED, claimed(), Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         // Between the look and the claim it may have become another one.
         if mine && !wanted(self) {
@@ -108,8 +115,10 @@ impl Entry {
         mine
     }
 
-    fn is_claimed(&self) -> bool {
-        self.state.load(Ordering::Acquire) == CLAIMED
+    /// By another thread: this one's claim is that of a call which its handler has interrupted.
+    fn is_another_threads(&self) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        state & CLAIMED != 0 && state != claimed()
     }
 
     fn range(&self) -> (usize, usize) {
@@ -240,7 +249,7 @@ fn store(offset: u64, start: usize, bytes: usize, closed: bool) {
         for entry in &ENTRIES {
             let free = entry
                 .state
-                .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(FREE, claimed(), Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
             if free {
                 entry.offset.store(offset, Ordering::Relaxed);
@@ -300,14 +309,22 @@ pub fn map_with_room<T>(map: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> 
 }
 
 /// What is to be done in a child: its mappings have no page table entries, so they are of no use,
-/// and no thread is left to give back what other threads had claimed.
+/// and no thread is left to give back what other threads had claimed. What this thread has claimed
+/// stays so: a handler that has interrupted it has forked, and it goes on in the child.
 pub fn begin_child() {
+    let mut kept = 0;
     for entry in &ENTRIES {
-        if !drop_entry(entry, |_| true) && entry.state.load(Ordering::Relaxed) == CLAIMED {
-            entry.state.store(FREE, Ordering::Relaxed);
+        if !drop_entry(entry, |_| true) && entry.state.load(Ordering::Relaxed) != FREE {
+            if entry.state.load(Ordering::Relaxed) == claimed() {
+                // It may be counted already, or be no more: then too much is, and never too little,
+                // by which entries would be passed over.
+                kept += entry.bytes.load(Ordering::Relaxed);
+            } else {
+                entry.state.store(FREE, Ordering::Relaxed);
+            }
         }
     }
-    TOTAL.store(0, Ordering::Relaxed);
+    TOTAL.store(kept, Ordering::Relaxed);
 }
 
 /// Unmaps what touches a range that a program is about to do something to: it is to find nothing.
@@ -324,7 +341,11 @@ pub fn drop_range(start: usize, bytes: usize) {
     };
     for entry in &ENTRIES {
         let mut looks = 0;
-        while !drop_entry(entry, touches) && entry.is_claimed() && touches(entry) && looks < LOOKS {
+        while !drop_entry(entry, touches)
+            && entry.is_another_threads()
+            && touches(entry)
+            && looks < LOOKS
+        {
             looks += 1;
             // Not libc's, which a cancellation would end.
             let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
@@ -399,32 +420,34 @@ fn clear(start: usize, bytes: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use super::*;
 
-    /// An entry for a mapping of one page, as another thread has claimed it.
-    fn claimed() -> (&'static Entry, usize, usize) {
-        let bytes = 4096;
+    const BYTES: usize = 4096;
+    /// The table is the process's: one test after the other.
+    static TABLE_IN_USE: Mutex<()> = Mutex::new(());
+
+    fn fill(entry: &Entry, state: u32) {
         // No page is there: nothing unmaps it.
-        let start = 1 << 44;
-        let entry = &ENTRIES[MOST - 1];
-        entry.start.store(start, Ordering::Relaxed);
-        entry.bytes.store(bytes, Ordering::Relaxed);
-        TOTAL.fetch_add(bytes, Ordering::AcqRel);
-        entry.state.store(CLAIMED, Ordering::Release);
-        (entry, start, bytes)
+        entry.start.store(1 << 44, Ordering::Relaxed);
+        entry.bytes.store(BYTES, Ordering::Relaxed);
+        TOTAL.fetch_add(BYTES, Ordering::Relaxed);
+        entry.state.store(state, Ordering::Release);
     }
 
     #[test]
     fn a_program_is_not_given_a_range_that_another_thread_is_about_to_unmap() {
-        let (entry, start, bytes) = claimed();
+        let _alone = TABLE_IN_USE.lock().unwrap();
+        let [entry, ..] = &ENTRIES;
+        fill(entry, claimed());
         let is_unmapped = AtomicBool::new(false);
         let (tell, begun) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 tell.send(()).unwrap();
-                drop_range(start, bytes);
+                drop_range(1 << 44, BYTES);
                 assert!(is_unmapped.load(Ordering::Acquire), "it would be unmapped later");
             });
             begun.recv().unwrap();
@@ -432,5 +455,19 @@ mod tests {
             is_unmapped.store(true, Ordering::Release);
             entry.vacate();
         });
+    }
+
+    #[test]
+    fn a_child_of_a_handler_goes_on_with_the_entry_that_the_handler_has_interrupted() {
+        let _alone = TABLE_IN_USE.lock().unwrap();
+        let [own, other, ..] = &ENTRIES;
+        fill(own, claimed());
+        let thread = std::thread::spawn(claimed).join().unwrap();
+        fill(other, thread);
+        begin_child();
+        assert_eq!(other.state.load(Ordering::Relaxed), FREE);
+        assert_eq!(own.state.load(Ordering::Relaxed), claimed());
+        own.vacate();
+        assert_eq!(TOTAL.load(Ordering::Relaxed), 0);
     }
 }

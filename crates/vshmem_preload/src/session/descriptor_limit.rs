@@ -13,9 +13,13 @@ pub fn beyond_the_soft_limit<T>(again: impl FnOnce() -> T) -> Option<T> {
     if probe.err() != Some(rustix::io::Errno::MFILE) || limit.current == limit.maximum {
         return None;
     }
-    set_limit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok()?;
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    set_limit(Resource::Nofile, raised.clone()).ok()?;
     let result = again();
-    // Less is always allowed.
-    let _ = set_limit(Resource::Nofile, limit);
+    // Less is always allowed. A limit that was set meanwhile stays: by another process (prlimit(2)),
+    // or past libc, whose calls wait until this process has joined.
+    if getrlimit(Resource::Nofile) == raised {
+        let _ = set_limit(Resource::Nofile, limit);
+    }
     Some(result)
 }

@@ -21,7 +21,7 @@ const READY: usize = 1;
 
 /// A number above the constants that differs between the threads of a process, and that a thread
 /// keeps in a child.
-fn this_thread() -> usize {
+pub fn this_thread() -> usize {
     // SAFETY: the address is only distinguished from others.
     unsafe { libc::__errno_location() }.addr()
 }
