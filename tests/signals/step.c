@@ -1,22 +1,20 @@
-/* A signal at every instruction on the way to sleep. A child steps into semop(2) under ptrace, up
- * to the futex call that it sleeps in; its successors get SIGUSR1 one instruction later each.
- * Whatever the instruction: the handler finds no thread in the wait queue, the call ends with
- * EINTR, and the pool is whole. With LIBVSHMEM the child's call is one of libvshmem, whose handlers
- * say that they run. */
+/* step [RUNS [CALL...]]: a signal at every instruction on the way to sleep. A child steps into a
+ * blocking call (step_calls.h) under ptrace, up to the futex call that it sleeps in; its successors
+ * get SIGUSR1 one instruction later each. Whatever the instruction: the handler finds no thread in
+ * the wait queue and can use the pool, the call ends with EINTR, or goes on where it must and ends
+ * when it is served, and the object serves the next one. With LIBVSHMEM the child's call is one of
+ * libvshmem, whose handlers say that they run. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#ifdef LIBVSHMEM
-#include <vshmem.h>
-#endif
 
 #if !defined(__x86_64__)
 int main(void)
@@ -26,17 +24,19 @@ int main(void)
 }
 #else
 
+#include "step_calls.h"
+
 /* Instructions next to the sleep that are tried one by one; runs in all, or as the first argument
  * says. */
 enum { MOST_STEPS = 200000, EACH = 20, RUNS = 70, NEAR = 400 };
 enum { LATE = 1, RAN_WRONG = 2, IN_LINE = 3, NO_HANDLER = 4 };
 
-static int set;
-static volatile sig_atomic_t ran, in_line;
+static const struct call *call;
+/* How often the handler has run in this child, which the parent sees, too. */
+static volatile sig_atomic_t *ran;
+static volatile sig_atomic_t in_line;
 
 #ifdef LIBVSHMEM
-static vshmem_pool *pool;
-
 static void join(void)
 {
 	char message[512];
@@ -46,56 +46,44 @@ static void join(void)
 	}
 }
 
-static int wait_at(int id, struct sembuf *take)
-{
-	int result = vshmem_semop(pool, id, take, 1, NULL);
-	errno = -result;
-	return result < 0 ? -1 : 0;
-}
-
 static void note(int signal)
 {
 	(void)signal;
 	vshmem_interrupt();
-	ran++;
+	++*ran;
 }
 #else
-static void join(void) {}
-
-static int wait_at(int id, struct sembuf *take)
+/* The first row's way to sleep has the child's joining in it; the others' begin behind that. */
+static void join(void)
 {
-	return semop(id, take, 1);
+	if (call != calls && !set_works())
+		_exit(9);
 }
 
 static void note(int signal)
 {
+	int before = errno;
 	(void)signal;
 	in_line |= semctl(set, 0, GETNCNT);
-	ran++;
+	errno = before;
+	++*ran;
 }
 #endif
-
-static void fail(const char *what)
-{
-	printf("FAILED: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 /* The process that is stepped through: its first sleep. */
 static void waiter(void)
 {
-	struct sembuf take = { 0, -1, 0 };
 	join();
 	if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
 		_exit(9);
 	__asm__ volatile("int3");
 	errno = 0;
-	int result = wait_at(set, &take);
-	if (result != -1 || errno != EINTR)
+	int result = call->wait();
+	if (call->wake ? result != 0 : result != -1 || errno != EINTR)
 		_exit(RAN_WRONG);
 	if (in_line != 0)
 		_exit(IN_LINE);
-	_exit(ran == 1 ? 0 : ran == 2 ? LATE : NO_HANDLER);
+	_exit(*ran == 1 ? 0 : *ran == 2 ? LATE : NO_HANDLER);
 }
 
 static struct user_regs_struct registers(pid_t child)
@@ -118,6 +106,7 @@ static void until_trap(pid_t child)
 
 static pid_t begin(void)
 {
+	*ran = 0;
 	pid_t child = fork();
 	if (child < 0)
 		fail("fork");
@@ -136,11 +125,19 @@ static void step(pid_t child)
 	until_trap(child);
 }
 
+static int is_sleep(unsigned long long number, unsigned long long operation)
+{
+	enum { WAIT = 0, WAIT_BITSET = 9, COMMAND = 0x7f, WAITV = 449 };
+	operation &= COMMAND;
+	return number == WAITV
+	        || (number == SYS_futex && (operation == WAIT || operation == WAIT_BITSET));
+}
+
 /* Whether the child is about to sleep. */
 static int at_futex(pid_t child, const struct user_regs_struct *now)
 {
 	long word = ptrace(PTRACE_PEEKTEXT, child, now->rip, 0);
-	return (word & 0xffff) == 0x050f && now->rax == SYS_futex;
+	return (word & 0xffff) == 0x050f && is_sleep(now->rax, now->rsi);
 }
 
 static int now_at;
@@ -149,27 +146,32 @@ static int now_at;
 static void hung(int signal)
 {
 	(void)signal;
-	printf("FAILED: after a signal at instruction %d the call does not end\n", now_at);
+	printf("FAILED: %s: after a signal at instruction %d the call does not end\n", call->name,
+		now_at);
 	fflush(stdout);
 	_exit(1);
 }
 
-static char state_of(pid_t child)
+/* Whether the child sleeps where its call does; nobody else keeps it from going on. */
+static bool is_asleep(pid_t child)
 {
 	char path[32], text[256] = "";
-	snprintf(path, sizeof path, "/proc/%d/stat", child);
+	unsigned long long number = 0, operation = 0;
+	snprintf(path, sizeof path, "/proc/%d/syscall", child);
 	FILE *file = fopen(path, "r");
-	if (!file || !fgets(text, sizeof text, file))
+	if (!file)
 		fail(path);
+	bool inside = fgets(text, sizeof text, file)
+	        && sscanf(text, "%llu 0x%*x 0x%llx", &number, &operation) == 2;
 	fclose(file);
-	return strrchr(text, ')')[2];
+	return inside && is_sleep(number, operation);
 }
 
-/* Lets the child continue with a signal, and says how it ended. One that came before the call began
- * leaves the child asleep: it gets another. */
+/* Lets the child continue with a signal, and says how it ended. A call that goes on is served, and
+ * a child whose signal came before the call began gets another. */
 static int finish(pid_t child)
 {
-	int status, again = 0;
+	int status, looks = 0, again = 0;
 	if (ptrace(PTRACE_CONT, child, 0, SIGUSR1) != 0)
 		fail("PTRACE_CONT");
 	alarm(30);
@@ -177,30 +179,27 @@ static int finish(pid_t child)
 		pid_t got = waitpid(child, &status, WNOHANG);
 		if (got == child && WIFSTOPPED(status)) {
 			ptrace(PTRACE_CONT, child, 0, WSTOPSIG(status));
-		} else if (got == child) {
-			break;
-		} else if (!again && semctl(set, 0, GETNCNT) == 1 && state_of(child) == 'S') {
-			kill(child, SIGUSR1);
-			again = 1;
-		} else {
-			usleep(100);
+			continue;
 		}
+		if (got == child)
+			break;
+		looks = *ran == 1 && is_asleep(child) ? looks + 1 : 0;
+		if (!again && looks == 2) {
+			again = 1;
+			if (call->wake)
+				call->wake();
+			else
+				kill(child, SIGUSR1);
+		}
+		usleep(100);
 	}
 	alarm(0);
 	return status;
 }
 
-int main(int count, char **words)
+/* Instructions up to the sleep. */
+static int steps_to_sleep(void)
 {
-	int most = count > 1 ? atoi(words[1]) : RUNS;
-	struct sigaction action = { .sa_handler = note, .sa_flags = SA_RESTART };
-	if (sigaction(SIGUSR1, &action, NULL) != 0)
-		fail("sigaction");
-	signal(SIGALRM, hung);
-	set = semget(IPC_PRIVATE, 1, 0600);
-	if (set == -1)
-		fail("semget");
-
 	int steps = 0;
 	pid_t child = begin();
 	for (;;) {
@@ -212,44 +211,84 @@ int main(int count, char **words)
 		steps++;
 		step(child);
 	}
-	if (finish(child) != 0)
+	if (finish(child) != 0 || !call->works())
 		fail("a signal just before it sleeps");
+	return steps;
+}
 
-	/* The last instructions one by one, those before them with gaps. */
-	int begin_at = steps / 2, first = steps - EACH,
-	    gap = 1 + (first - begin_at) / (most > EACH ? most - EACH : 1);
-	int runs = 0, wrong = 0, begun = 0;
-	for (int at = begin_at; at <= steps; at += at < first ? gap : 1) {
-		child = begin();
-		struct user_regs_struct here;
-		for (int now = 0; now < at; now++) {
-			step(child);
-			/* It may come to sleep some instructions sooner than the first one did. */
-			if (now > steps - NEAR && (here = registers(child), at_futex(child, &here)))
-				break;
-		}
-		here = registers(child);
-		now_at = at;
-		int status = finish(child);
-		runs++;
-		if (WIFEXITED(status) && WEXITSTATUS(status) == LATE && begun == 0)
-			continue;
-		begun = 1;
-		if (status != 0) {
-			wrong++;
-			if (wrong < 5)
-				printf("FAILED: a signal %d instructions before it sleeps, at 0x%llx: status 0x%x\n",
-					steps - at, here.rip, status);
-			if (semctl(set, 0, GETVAL) == -1)
-				fail("and the pool is destroyed");
-		}
+/* A signal after so many of them. Says where that was, and how the child ended. */
+static int interrupt_at(int at, int steps, unsigned long long *where)
+{
+	pid_t child = begin();
+	struct user_regs_struct here = registers(child);
+	for (int now = 0; now < at; now++) {
+		step(child);
+		/* It may come to sleep some instructions sooner than the first one did. */
+		if (now > steps - NEAR && (here = registers(child), at_futex(child, &here)))
+			break;
 	}
-	if (semctl(set, 0, GETVAL) != 0 || semctl(set, 0, GETNCNT) != 0)
-		fail("the semaphore afterwards");
-	semctl(set, 0, IPC_RMID);
+	here = registers(child);
+	*where = here.rip;
+	now_at = at;
+	return finish(child);
+}
+
+static int try_all(int most)
+{
+	int steps = steps_to_sleep();
+	/* The last instructions one by one, those before them with gaps. */
+	int begin_at = call == calls ? steps / 2 : 0, range = steps - EACH - begin_at,
+	    before = most < EACH + 1 ? 1 : most - EACH < range ? most - EACH : range;
+	int runs = 0, wrong = 0, begun = 0;
+	for (int nth = 0; nth <= before + EACH; nth++) {
+		unsigned long long where;
+		int at = nth < before ? begin_at + (int)((long)range * nth / before)
+				      : steps - EACH + nth - before;
+		int status = interrupt_at(at, steps, &where);
+		runs++;
+		bool late = WIFEXITED(status) && WEXITSTATUS(status) == LATE && !begun;
+		begun |= !late;
+		bool works = call->works();
+		if ((late || status == 0) && works)
+			continue;
+		wrong++;
+		if (wrong < 5)
+			printf("FAILED: %s: a signal %d instructions before it sleeps, at 0x%llx: status 0x%x%s\n",
+				call->name, steps - at, where, status,
+				works ? "" : ", and the object does not serve the next one");
+		if (!works)
+			break;
+	}
 	if (!begun)
 		fail("no signal ended the call");
-	printf("%d instructions to sleep, a signal at %d of them: %d wrong\n", steps, runs, wrong);
+	printf("%s: %d instructions to sleep, a signal at %d of them: %d wrong\n", call->name, steps,
+		runs, wrong);
+	fflush(stdout);
+	return wrong;
+}
+
+int main(int count, char **words)
+{
+	int most = count > 1 ? atoi(words[1]) : RUNS, wrong = 0;
+	signal(SIGALRM, hung);
+	ran = mmap(NULL, sizeof *ran, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (ran == MAP_FAILED)
+		fail("mmap");
+	set_up_set();
+	for (size_t nth = 0; nth < sizeof calls / sizeof calls[0]; nth++) {
+		call = &calls[nth];
+		bool wanted = count < 3;
+		for (int word = 2; word < count; word++)
+			wanted |= strcmp(words[word], call->name) == 0;
+		if (!wanted)
+			continue;
+		struct sigaction action = { .sa_handler = note, .sa_flags = call->flags };
+		if (sigaction(SIGUSR1, &action, NULL) != 0)
+			fail("sigaction");
+		call->set_up();
+		wrong += try_all(most);
+	}
+	semctl(set, 0, IPC_RMID);
 	return wrong != 0;
 }
 #endif
