@@ -89,6 +89,8 @@ static void look(int descriptor, short events, void *argument)
 			machine->state = ALIVE;
 		if (machine->state == ALIVE && vshmem_domain_alive(pool, &machine->domain) == 0) {
 			machine->state = LOST;
+			vshmem_say("machine %s is lost: its domain is dead, as the pool says",
+				node->name);
 			ORTE_ACTIVATE_PROC_STATE(&node->daemon->name, ORTE_PROC_STATE_COMM_FAILED);
 		}
 	}

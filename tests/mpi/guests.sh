@@ -66,17 +66,36 @@ team() { # four members, two in each guest, in a segment of the pool
 check "a team of four" team
 # Without slots for them Open MPI 4.1 loses them, over the network alone, too.
 check "processes that are spawned later" passes 2 spawn 4 --map-by node
-# Last: a guest's power goes off, which the pool knows at once and mpirun's network after minutes.
-ends() { # ends WORDS-OF-VICTIM...
+# Last: a guest's power goes off, which the pool knows at once. Open MPI's own network knows after minutes, and says so by itself:
+# whichever of our two watches is tested has to say so before that.
+by_itself='ORTE has lost communication'
+job() { # job MCA-WORDS WORDS-OF-VICTIM...: until it is going, and then without guest 2
+	local parameters=$1
+	shift
 	"$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
-		exec timeout -k 1 240 mpirun --oversubscribe -H guest1:2,guest2:2 -np 4 $programs/victim guest $*" >"$log" 2>&1 </dev/null &
-	local job=$!
-	for _ in $(seq 600); do ! grep -q going "$log" || break; sleep 0.1; done
+		exec timeout -k 1 240 mpirun $parameters --oversubscribe -H guest1:2,guest2:2 -np 4 $programs/victim guest $*" >"$log" 2>&1 </dev/null &
+	job=$!
+	until grep -q going "$log"; do kill -0 $job 2>/dev/null || return 1; sleep 0.1; done
 	"$vshmem" lab --name "$lab" kill 2 >>"$log" 2>&1
-	wait $job
-	# Not by the time that it has.
-	[ $? != 124 ] && grep -q 'is dead, and processes of this job with it' "$log"
 }
-check "a guest that is killed ends the job" ends
+lost() { grep -q 'machine guest2 is lost: its domain is dead' "$log"; }
+ends() { job "" "$@" && { wait $job; [ $? != 124 ]; } && lost; }
+# The processes' watch alone, without mpirun's: that they end themselves is said, and mpirun waits.
+notices() {
+	job "--mca rtc ^vshmem" "$@" || return 1
+	until grep -q 'is dead, and processes of this job with it' "$log"; do
+		kill -0 $job 2>/dev/null && ! grep -q "$by_itself" "$log" || return 1
+		sleep 0.1
+	done
+	timeout 60 "$vshmem" lab --name "$lab" exec 1 -- pkill -KILL mpirun
+	wait $job
+	! lost
+}
+again() { timeout 300 "$vshmem" lab --name "$lab" restart 2 >"$log" 2>&1 && deliver build/mpi/victim; }
+check "a guest that is killed ends the job: mpirun hears of it from the pool" ends
+check "  boots again" again
+check "  processes that have talked to its notice it by themselves" notices
+check "  boots again" again
+check "  and one that waits for a process it has never heard of" notices silent
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
