@@ -200,3 +200,51 @@ fn drafts() -> usize {
         .filter(|entry| entry.file_name().as_encoded_bytes()[0] == b'.')
         .count()
 }
+
+/// In a /dev/shm of its own: a pool with large tables, one that is much shorter than its file, and
+/// a file without anything, all of another user. What each command has read, and how often it
+/// touched a page for the first time, is added up by the shell that waits for it.
+const SPARSE: &str = r#"
+mount -t tmpfs -o size=1G tmpfs /dev/shm || exit 1
+[ ! -d /dev/hugepages ] || mount -t tmpfs tmpfs /dev/hugepages || exit 1
+"$1" pool create big --size 24G --sparse >/dev/null && "$1" pool create grown --size 8M >/dev/null || exit 1
+truncate -s 1T /dev/shm/vshmem.grown /dev/shm/vshmem.void
+chown "$2" /dev/shm/vshmem.*
+counts() {
+    sed -n 's/^rchar: //p' /proc/$$/io
+    sed 's/.*) //' /proc/$$/stat | cut -d ' ' -f 9
+}
+for words in "pool ls" "pool ls --all" doctor; do
+    before=$(counts)
+    "$1" $words >/dev/null 2>&1
+    status=$?
+    echo $status $before $(counts) $words
+done
+"#;
+
+#[test]
+fn a_sparse_file_of_another_user_is_read_for_some_mebibytes_at_most() {
+    const MOST_READ: u64 = 16 << 20;
+    const MOST_TOUCHED: u64 = 1 << 15;
+    if !is_root() {
+        return;
+    }
+    let words = ["--mount", "--propagation", "private", "sh", "-c", SPARSE, "sh"];
+    let mut command = Command::new("unshare");
+    command.args(words).args([env!("CARGO_BIN_EXE_vshmem"), &ONE.to_string()]);
+    let output = command.env_remove("VSHMEM_POOL").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text.lines().count(), 3, "{text}");
+    for line in text.lines() {
+        let numbers: Vec<u64> = line.split(' ').map_while(|word| word.parse().ok()).collect();
+        let &[status, read_before, touched_before, read, touched] = &numbers[..] else {
+            panic!("{line:?}");
+        };
+        // Not by a signal, which a shell counts from 128.
+        assert!(status < 128, "{line}");
+        assert!(read - read_before <= MOST_READ, "{line}: {} bytes", read - read_before);
+        let touched = touched - touched_before;
+        assert!(touched <= MOST_TOUCHED, "{line}: {touched} pages");
+    }
+}
