@@ -1,5 +1,5 @@
-//! How often this thread has looked into a pool: what a call costs, without a clock. Compiled in for
-//! tests only.
+//! How often this thread has looked into a pool: what a call costs, without a clock. Compiled in
+//! for tests only.
 
 #[cfg(feature = "crash-points")]
 std::thread_local! {
