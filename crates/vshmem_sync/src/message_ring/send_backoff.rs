@@ -12,9 +12,10 @@
 //!   empty and the ring is opened again. It spends at most twice what the call alone costs.
 //!
 //! As with waiters that sleep (`spin.rs`), a sender that has looked in vain looks for a fourth of
-//! that next time, then for a sixteenth, until a look succeeds. A thread that was not running for a
-//! while between two looks leaves the CPU to others. What a call costs is measured here: a moving
-//! average.
+//! that next time, then for a sixteenth, until a look succeeds. Of those that find messages in the
+//! list, only one call in so many looks then: a process that sends many messages before any is
+//! received pays for hardly any look. A thread that was not running for a while between two looks
+//! leaves the CPU to others. What a call costs is measured here: a moving average.
 //!
 //! Room for one message is not enough to go on: sender and receiver would take turns with every
 //! message, and wait for each other's cache lines each time. A sender goes on when receivers have
@@ -57,7 +58,8 @@ pub struct SendBackoff {
     /// Part of the timeout that is left after looks in vain, as a shift: for room, and in the
     /// list.
     in_vain: [AtomicU32; 2],
-    /// Calls under the lock until the next that asks whether a receiver can run meanwhile.
+    /// Calls under the lock until the next that asks whether a receiver can run meanwhile, or that
+    /// looks after looks in vain.
     unasked: AtomicU32,
     /// Calls under the lock until the next that is measured.
     unmeasured: AtomicU32,
@@ -95,14 +97,15 @@ impl SendBackoff {
     }
 
     /// Whether a call under the lock may look first. `ask` says whether a receiver can run
-    /// meanwhile; after a no it is asked again some calls later, as reading the clock takes a tenth
-    /// of such a call.
+    /// meanwhile; after a no, and after looks in vain, it is asked again some calls later, as
+    /// reading the clock takes a tenth of such a call, and the shortest look a fifth.
     pub fn may_look(&self, ask: impl FnOnce() -> bool) -> bool {
         if self.is_forbidden || !is_due(&self.unasked, 1) {
             return false;
         }
         let may = ask();
-        self.unasked.store(if may { 0 } else { SOME_CALLS }, Relaxed);
+        let is_patient = self.in_vain[For::Ring as usize].load(Relaxed) < SIXTEENTH;
+        self.unasked.store(if may && is_patient { 0 } else { SOME_CALLS }, Relaxed);
         may
     }
 
@@ -286,6 +289,27 @@ mod tests {
         assert!((5..9).contains(&asked.get()), "{asked:?}");
         while !wait.may_look(|| true) {}
         assert!(wait.may_look(|| true));
+    }
+
+    #[test]
+    fn after_looks_in_vain_one_call_in_some_looks() {
+        let wait = wait_of_cost(2000);
+        let looks = |calls| {
+            let mut looks = 0;
+            for _ in 0..calls {
+                if wait.may_look(|| true) {
+                    looks += 1;
+                    let _ = look(&wait, For::Ring, RingSpace::None, u64::MAX);
+                }
+            }
+            looks
+        };
+        assert_eq!(looks(2), 2, "the first ones look each time");
+        assert!((5..9).contains(&looks(100)), "and then hardly any");
+        while !wait.may_look(|| true) {}
+        let _ = look(&wait, For::Ring, RingSpace::Plenty, 0);
+        while !wait.may_look(|| true) {}
+        assert!(wait.may_look(|| true), "after a success each call looks again");
     }
 
     #[test]
