@@ -164,10 +164,10 @@ impl Device {
     ) -> Result<Mapping, Errno> {
         let offset = self.offset_in_file(offset)?;
         if self.extent.page_bytes == PAGE_BYTES {
-            return self.with(|file| map_file(file, offset, bytes, protection));
+            return self.map_by(|file| map_file(file, offset, bytes, protection));
         }
         let (whole, length) = Granularity(self.extent.page_bytes).whole(offset, bytes)?;
-        let mapping = self.with(|file| map_file(file, whole.start, length, protection))?;
+        let mapping = self.map_by(|file| map_file(file, whole.start, length, protection))?;
         let is_part = length != bytes;
         Ok(if is_part { mapping.narrowed((offset - whole.start) as usize, bytes) } else { mapping })
     }
@@ -186,7 +186,7 @@ impl Device {
         let offset = self.offset_in_file(offset)?;
         if self.extent.page_bytes == PAGE_BYTES {
             // SAFETY: by this function's own contract.
-            return self.with(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
+            return self.map_by(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
         }
         // SAFETY: by this function's own contract.
         unsafe { self.map_units_at(offset, bytes, protection, at) }
@@ -207,7 +207,7 @@ impl Device {
         let (whole, length) = Granularity(unit).whole(offset, bytes)?;
         if length == bytes && (at.addr().get() as u64).is_multiple_of(unit) {
             // SAFETY: by this function's own contract.
-            return self.with(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
+            return self.map_by(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
         }
         let before = (offset - whole.start) as usize;
         let start = at.addr().get().checked_sub(before).ok_or(Errno::INVAL)?;
@@ -219,8 +219,38 @@ impl Device {
         // SAFETY: by this function's own contract for the range at `at`, which is given up here.
         unsafe { vshmem_mem::unmap(at, bytes) }?;
         let mapping =
-            self.with(|file| map_file_free(file, whole.start, length, protection, start))?;
+            self.map_by(|file| map_file_free(file, whole.start, length, protection, start))?;
         Ok(mapping.narrowed(before, bytes))
+    }
+
+    /// Maps the file. Another thread may have put another file in the descriptor's place after it
+    /// was compared: then that is mapped, which shows afterwards.
+    fn map_by(
+        &self,
+        map: impl Fn(BorrowedFd<'_>) -> Result<Mapping, Errno>,
+    ) -> Result<Mapping, Errno> {
+        /// One that goes on replacing descriptors does not keep this thread for ever.
+        const TRIES: u32 = 8;
+        let mut mapping = self.with(&map)?;
+        for _ in 0..TRIES {
+            if self.is_meant_by(self.number()) {
+                return Ok(mapping);
+            }
+            let again = self.with(&map)?;
+            let former = std::mem::replace(&mut mapping, again);
+            if former.start() == mapping.start() {
+                // It lies over the former.
+                former.leak();
+            }
+        }
+        Err(Errno::BADF)
+    }
+
+    /// Whether a descriptor means this file.
+    fn is_meant_by(&self, number: i32) -> bool {
+        // SAFETY: the number is only asked what it means; a closed one gives EBADF.
+        let kept = unsafe { BorrowedFd::borrow_raw(number) };
+        region_of(kept).is_ok_and(|now| now.is_same(&self.region))
     }
 
     /// Uses the file, opened again if need be and if the program has not confined itself: EBADF
@@ -230,12 +260,10 @@ impl Device {
         use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let number = self.number();
-        // SAFETY: the number is only used to ask what it means; a closed one gives EBADF, and one
-        // that means another file is not used.
-        let kept = unsafe { BorrowedFd::borrow_raw(number) };
-        let same = region_of(kept).is_ok_and(|now| now.is_same(&self.region));
-        if same {
-            return use_it(kept);
+        if self.is_meant_by(number) {
+            // SAFETY: it was this file's just now. Another thread may have closed it since, and
+            // opened another file: mappings are compared again (`map_by`).
+            return use_it(unsafe { BorrowedFd::borrow_raw(number) });
         }
         let file = unless_confined(|| open_high(&self.place)).unwrap_or(Err(Errno::BADF))?;
         let now = region_of(file.as_fd())?;
@@ -284,6 +312,34 @@ mod tests {
         assert!(said.contains("no device"), "{said}");
         let said = Device::open_file(Path::new("/dev/null")).unwrap_err().to_string();
         assert!(said.contains("no regular file"), "{said}");
+    }
+
+    #[test]
+    fn a_file_that_another_thread_has_put_in_its_place_is_not_mapped() {
+        use std::cell::Cell;
+        use std::os::unix::fs::FileExt;
+        let [pool, other] = ["pool", "text"].map(|text| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(PAGE_BYTES).unwrap();
+            file.as_file().write_all_at(text.as_bytes(), 0).unwrap();
+            file
+        });
+        let device = Device::open_file(pool.path()).unwrap();
+        let is_late = Cell::new(true);
+        let replace = || {
+            // SAFETY: the test has the number to itself.
+            let made = unsafe { libc::dup2(other.as_file().as_raw_fd(), device.number()) };
+            assert_eq!(made, device.number());
+        };
+        let mapping = device.map_by(|file| {
+            if is_late.take() {
+                replace();
+            }
+            map_file(file, 0, PAGE_BYTES as usize, Protection::default())
+        });
+        let mut found = [0; 4];
+        vshmem_mem::Map::of(mapping.unwrap()).read(0, &mut found).unwrap();
+        assert_eq!(&found, b"pool");
     }
 
     #[test]
