@@ -1,5 +1,5 @@
-/* Cancellations of other threads end no call that is no cancellation point: not a semop in a handler
- * that has interrupted msgrcv, nor one that follows a msgrcv which a handler has left by
+/* Cancellations of other threads end no call that is no cancellation point: not a semop in a
+ * handler that has interrupted msgrcv, nor one that follows a msgrcv which a handler has left by
  * siglongjmp(3). */
 #include <errno.h>
 #include <pthread.h>

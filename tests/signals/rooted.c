@@ -10,9 +10,9 @@
  *
  *   rooted user AGENT      as another user: none
  *
- *   rooted jail-late AGENT DIR     another thread makes the chroot when the library has looked where
- *                                  it is, and is about to make the child that becomes an agent:
- *                                  the dynamic linker in DIR is not run
+ *   rooted jail-late AGENT DIR     another thread makes the chroot when the library has looked
+ *                                  where it is, and is about to make the child that becomes an
+ *                                  agent: the dynamic linker in DIR is not run
  *
  *   rooted replaced-late AGENT DIR another thread replaces the library's descriptor just then: the
  *                                  file DIR/other, which that means now, is not run
@@ -61,8 +61,8 @@ static void slow_calls(void)
 	}
 }
 
-/* What the traced process and its tracer tell each other: it is about to make a child, and its other
- * thread has done its part. */
+/* What the traced process and its tracer tell each other: it is about to make a child, and its
+ * other thread has done its part. */
 static struct {
 	volatile int is_about_to_clone, is_done;
 	volatile int is_ready;

@@ -133,3 +133,10 @@ pub fn is_at_home_now() {
     HOME.store(own_pid(), Ordering::Relaxed);
     HOME_LIST.store(errno::untouched(robust_list).unwrap_or(0), Ordering::Relaxed);
 }
+
+/// A number, and a multiple of 4, that differs between the threads of a process, and that a thread
+/// keeps in a child.
+pub fn this_thread() -> usize {
+    // SAFETY: the address is only distinguished from others.
+    unsafe { libc::__errno_location() }.addr()
+}

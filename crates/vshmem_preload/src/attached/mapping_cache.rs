@@ -27,7 +27,6 @@ use crate::attached::addresses::drop_mapping;
 use crate::attached::attach_table::Piece;
 use crate::attached::fixed;
 use crate::process;
-use crate::session::join;
 
 /// Mappings at most.
 const MOST: usize = 16;
@@ -57,7 +56,7 @@ const CLAIMED: u32 = 2;
 
 /// The state of an entry that this thread has claimed.
 fn claimed() -> u32 {
-    join::this_thread() as u32 | CLAIMED
+    process::this_thread() as u32 | CLAIMED
 }
 
 #[derive(Debug)]

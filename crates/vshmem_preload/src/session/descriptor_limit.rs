@@ -14,10 +14,10 @@ pub fn beyond_the_soft_limit<T>(again: impl FnOnce() -> T) -> Option<T> {
         return None;
     }
     let raised = Rlimit { current: limit.maximum, ..limit };
-    set_limit(Resource::Nofile, raised.clone()).ok()?;
+    set_limit(Resource::Nofile, raised).ok()?;
     let result = again();
-    // Less is always allowed. A limit that was set meanwhile stays: by another process (prlimit(2)),
-    // or past libc, whose calls wait until this process has joined.
+    // Less is always allowed. A limit that was set meanwhile stays: by another process, with
+    // prlimit(2), or past libc, whose calls wait until this process has joined.
     if getrlimit(Resource::Nofile) == raised {
         let _ = set_limit(Resource::Nofile, limit);
     }

@@ -75,9 +75,9 @@ pub extern "C" fn take_again(place: usize) {
         let (Some(noted), Some(session)) = (noted, process::joined()) else { return };
         if noted.addr().get() == place {
             GIVEN_UP.store(std::ptr::null_mut(), Ordering::Relaxed);
-            // SAFETY: the note lies in a frame of `detached` of this thread, which has not returned:
-            // it takes the address away before it does, and a handler before the program can leave
-            // the frame.
+            // SAFETY: the note lies in a frame of `detached` of this thread, which has not
+            // returned: it takes the address away before it does, and a handler before the program
+            // can leave the frame.
             if let Some(suspended) = unsafe { noted.as_ref() }.take() {
                 session.client().resume_attaches(suspended, close_segment);
             }

@@ -19,18 +19,11 @@ static SETUP: AtomicUsize = AtomicUsize::new(FRESH);
 const FRESH: usize = 0;
 const READY: usize = 1;
 
-/// A number above the constants that differs between the threads of a process, and that a thread
-/// keeps in a child.
-pub fn this_thread() -> usize {
-    // SAFETY: the address is only distinguished from others.
-    unsafe { libc::__errno_location() }.addr()
-}
-
 /// To be called when a process begins: at load, and in a child that `fork` has made.
 pub fn begin() {
     // A thread that was setting up when another one forked is not there in the child.
     let setup = SETUP.load(Ordering::Acquire);
-    if ![FRESH, READY, this_thread()].contains(&setup) {
+    if ![FRESH, READY, process::this_thread()].contains(&setup) {
         SETUP.store(FRESH, Ordering::Release);
     }
     process::is_at_home_now();
@@ -68,7 +61,7 @@ pub fn rejoin() {
 
 #[cold]
 pub fn set_up() -> Result<&'static Session, Errno> {
-    let me = this_thread();
+    let me = process::this_thread();
     loop {
         match SETUP.compare_exchange(FRESH, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => break,
