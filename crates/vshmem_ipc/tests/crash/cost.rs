@@ -1,5 +1,5 @@
-//! What a death costs: not a time, but how often whoever reaps looks into the pool. It grows with
-//! what the dead client held, not with the tables of the pool nor with what others hold.
+//! What a death costs: not a time, but how often the client that reaps looks into the pool. It
+//! grows with what the dead client held, not with the tables of the pool nor with what others hold.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ fn cost(geometry: Geometry, others: u32, held: usize) -> u64 {
     }
     let dead = join(&pool, 2);
     things.hold(&dead, held);
-    // The thread slot of whoever reaps is no part of what is counted.
+    // The thread slot of the client that reaps is no part of what is counted.
     last.op(things.sets[0], &[up(0)]).expect("an operation");
     let before = accesses();
     last.reap(dead.client_id()).expect("reaping");
