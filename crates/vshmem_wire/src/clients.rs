@@ -295,7 +295,7 @@ pub struct ThreadSlot {
     /// Semaphore operations or message arguments: how many, or flags.
     pub count: u64,
     /// Message type; for semaphores the sequence of the set; for those who wait by address its
-    /// offset in the pool.
+    /// offset in the pool; for those whom mq_notify has registered a number of their process's.
     pub argument: u64,
     /// Bytes wanted or offered; for semaphores the waiter's undo record, plus one.
     pub size: u64,

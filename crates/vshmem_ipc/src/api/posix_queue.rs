@@ -67,12 +67,19 @@ impl Client {
         transfer::receive_at_once(&self.context, id, room, is_ready, deliver)
     }
 
-    /// mq_timedsend(3).
+    /// mq_timedsend(3). If a thread of this process is told of the message by
+    /// [`Self::mq_await_first_message`], the number that it is registered with.
     ///
     /// # Errors
     /// As the man page says.
     #[inline]
-    pub fn mq_send(&self, id: i32, message: &[u8], priority: u32, wait: Wait) -> Result<(), Errno> {
+    pub fn mq_send(
+        &self,
+        id: i32,
+        message: &[u8],
+        priority: u32,
+        wait: Wait,
+    ) -> Result<Option<u64>, Errno> {
         answer(self.pool(), transfer::send(&self.context, id, message, priority, wait))
     }
 
@@ -129,7 +136,8 @@ impl Client {
     }
 
     /// mq_notify(3), for the calling thread: calls `registered` once it is to be told, and waits
-    /// until a message comes to the empty queue. The pid of the sender, 0 if that is of another
+    /// until a message comes to the empty queue. A sender of this process's is given `number`:
+    /// [`Self::mq_send`]. The pid of the sender, 0 if that is of another
     /// domain; `None` when the registration was taken back.
     ///
     /// # Errors
@@ -137,15 +145,10 @@ impl Client {
     pub fn mq_await_first_message(
         &self,
         id: i32,
+        number: u64,
         registered: &mut dyn FnMut(),
     ) -> Result<Option<u32>, Errno> {
-        answer(self.pool(), notify::await_first_message(&self.context, id, registered))
-    }
-
-    /// Whether this process is to be told of the first message, as it was a moment ago.
-    #[must_use]
-    pub fn mq_is_registered(&self, id: i32) -> bool {
-        notify::is_registered(&self.context, id).unwrap_or(false)
+        answer(self.pool(), notify::await_first_message(&self.context, id, number, registered))
     }
 
     /// mq_notify(3) with nothing: takes this process's registration back, if there is one.

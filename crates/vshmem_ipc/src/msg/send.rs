@@ -1,5 +1,7 @@
 //! msgsnd(2).
 
+use std::cell::Cell;
+
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::{Fault, LockContext, SlotGuard, field};
@@ -51,8 +53,13 @@ pub(crate) fn msgsnd(
     let queue = queue::find(context, id)?;
     let wait = if no_wait { Wait::Never } else { Wait::Forever };
     let may_use_ring = payload.len() as u64 <= RING_PAYLOAD_BYTES;
-    send_to(context, &queue, mtype, payload, wait, may_use_ring, caller)
+    // No process is told of a message in a queue of System V.
+    send_to(context, &queue, mtype, payload, (wait, &Cell::new(None)), may_use_ring, caller)
 }
+
+/// What a sender is given: where it puts the number of this process's registration that its message
+/// has ended, if there is one.
+pub(crate) type Told = Cell<Option<u64>>;
 
 /// Sends a message to a queue that has been looked up. `may_use_ring`: it is one for the ring.
 /// System V and POSIX calls have code of their own each, as in `receive_from`.
@@ -62,7 +69,7 @@ pub(crate) fn send_to(
     queue: &Queue,
     mtype: i64,
     payload: &[u8],
-    wait: Wait,
+    (wait, told): (Wait, &Told),
     may_use_ring: bool,
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
@@ -93,7 +100,7 @@ pub(crate) fn send_to(
         }
         let signals_seen = *signals_seen.get_or_insert_with(signals_before_wait);
         let until = WaitsUntil { deadline: wait.deadline(), signals_seen };
-        let slow = Slow { no_wait, may_use_ring, until };
+        let slow = Slow { no_wait, may_use_ring, until, told };
         match send_to_list(context, queue, mtype, payload, slow, &mut gone, caller)? {
             Sent::Yes | Sent::AfterSleep => return Ok(()),
             Sent::RingIsOpen => {}
@@ -142,10 +149,11 @@ fn send_past_waiters(
 
 /// How a call goes on under the lock.
 #[derive(Debug, Clone, Copy)]
-struct Slow {
+struct Slow<'a> {
     no_wait: bool,
     may_use_ring: bool,
     until: WaitsUntil,
+    told: &'a Told,
 }
 
 #[inline(never)]
@@ -154,7 +162,7 @@ fn send_to_list(
     queue: &Queue,
     mtype: i64,
     payload: &[u8],
-    slow: Slow,
+    slow: Slow<'_>,
     gone: &mut Errno,
     caller: &dyn Caller,
 ) -> Result<Sent, Failure> {
@@ -194,7 +202,7 @@ struct Sender<'a> {
     queue: &'a Queue,
     header: Header,
     chunk: Chunk,
-    slow: Slow,
+    slow: Slow<'a>,
     caller: &'a dyn Caller,
     slot_guard: &'a SlotGuard<'a>,
 }
@@ -257,6 +265,7 @@ fn put_in_list(
     let mut wakes = WakeList::default();
     let step = ring::change_list(context, lock_context, queue, "msgsnd", |txn| {
         wakes.clear();
+        sender.slow.told.set(None);
         if !queue.alive(txn)? {
             return Ok(Err(gone));
         }
@@ -270,7 +279,7 @@ fn put_in_list(
                 insert(txn, layout, queue, chunk, header, End::Newest)?;
                 sent_past_ring(txn, queue)?;
                 if is_first {
-                    notify::fire(txn, layout, queue, &mut wakes)?;
+                    sender.slow.told.set(notify::fire(context, txn, queue, &mut wakes)?);
                 }
             }
             return Ok(Ok(Some(handed)));

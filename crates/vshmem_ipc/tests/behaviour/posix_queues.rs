@@ -40,7 +40,7 @@ impl Posix for Client {
         if self.mq_send_at_once(id, text.as_bytes(), priority) {
             return Ok(());
         }
-        self.mq_send(id, text.as_bytes(), priority, wait)
+        self.mq_send(id, text.as_bytes(), priority, wait).map(drop)
     }
 
     fn take(&self, id: i32, wait: Wait) -> Result<(u32, String), Errno> {
@@ -376,16 +376,16 @@ fn one_process_is_told_of_the_first_message() {
         |count| until("registered", || registered.load(Ordering::SeqCst) == count);
     std::thread::scope(|scope| {
         let notice = || {
-            me.mq_await_first_message(id, &mut || {
+            me.mq_await_first_message(id, 77, &mut || {
                 registered.fetch_add(1, Ordering::SeqCst);
             })
         };
         let first = scope.spawn(notice);
         await_registered(1);
-        assert_eq!(other.mq_await_first_message(id, &mut nothing), Err(Errno::BUSY));
+        assert_eq!(other.mq_await_first_message(id, 0, &mut nothing), Err(Errno::BUSY));
         other.mq_unregister(id).unwrap();
         sound(&pool);
-        other.give(id, "x", 0, Wait::Never).unwrap();
+        assert_eq!(other.mq_send(id, b"x", 0, Wait::Never), Ok(None), "another's number");
         assert_eq!(first.join().unwrap(), Ok(Some(11)));
         // Not while there is a message.
         let second = scope.spawn(notice);
@@ -396,9 +396,14 @@ fn one_process_is_told_of_the_first_message() {
         assert_eq!(me.take(id, Wait::Never).unwrap().1, "x");
         other.give(id, "z", 5, Wait::Never).unwrap();
         assert_eq!(second.join().unwrap(), Ok(Some(11)));
+        me.take(id, Wait::Never).unwrap();
+        let own = scope.spawn(notice);
+        await_registered(3);
+        assert_eq!(me.mq_send(id, b"own", 5, Wait::Never), Ok(Some(77)));
+        assert_eq!(own.join().unwrap(), Ok(Some(10)));
         // Taken back, by the process itself alone.
         let third = scope.spawn(notice);
-        await_registered(3);
+        await_registered(4);
         me.mq_unregister(id).unwrap();
         assert_eq!(third.join().unwrap(), Ok(None));
     });
@@ -413,7 +418,7 @@ fn a_receiver_that_waits_comes_before_the_process_that_is_to_be_told() {
     let id = me.open_as("a", NEW).unwrap();
     other.mq_keep(id).unwrap();
     std::thread::scope(|scope| {
-        let told = scope.spawn(|| me.mq_await_first_message(id, &mut || {}));
+        let told = scope.spawn(|| me.mq_await_first_message(id, 0, &mut || {}));
         until("registered", || asleep(&pool) == 1);
         let receiver = scope.spawn(|| other.take(id, Wait::Forever));
         until("asleep", || asleep(&pool) == 2);
@@ -440,7 +445,7 @@ fn the_end_of_a_process_gives_its_descriptors_back_and_its_registration() {
     other.cancel_child(child);
     assert_eq!(me.mq_stat(id).unwrap().opened, 4);
     std::thread::scope(|scope| {
-        let told = scope.spawn(|| other.mq_await_first_message(id, &mut || {}));
+        let told = scope.spawn(|| other.mq_await_first_message(id, 0, &mut || {}));
         until("registered", || asleep(&pool) == 1);
         me.reap(other.client_id()).unwrap();
         assert_eq!(asleep(&pool), 0);

@@ -112,7 +112,7 @@ impl Setup {
             }
             scope.spawn(|| peer.send(queues[0], 9, &[9; 100]));
             scope.spawn(|| peer.receive(queues[2], 9));
-            scope.spawn(|| me.mq_await_first_message(posix_queues[0], &mut || {}));
+            scope.spawn(|| me.mq_await_first_message(posix_queues[0], 0, &mut || {}));
             for (who, word) in [(&peer, 3), (&far, 3), (&peer, 4)] {
                 let offset = address(&pool, word);
                 scope.spawn(move || who.futex_wait(offset, &mut || true, None, signals_handled()));

@@ -101,9 +101,7 @@ pub unsafe extern "C" fn mq_send(
         return next!(c"mq_send": fn(mqd_t, *const c_char, size_t, c_uint) -> c_int,
                      (file, message, size, priority), -1);
     };
-    errno::answer_unit(notice::and_signal(found.0, || {
-        queue::send(found, message, size, priority, std::ptr::null())
-    }))
+    errno::answer_unit(queue::send(found, message, size, priority, std::ptr::null()))
 }
 
 /// mq_timedsend(3).
@@ -123,9 +121,7 @@ pub unsafe extern "C" fn mq_timedsend(
             fn(mqd_t, *const c_char, size_t, c_uint, *const timespec) -> c_int,
             (file, message, size, priority, until), -1);
     };
-    errno::answer_unit(notice::and_signal(found.0, || {
-        queue::send(found, message, size, priority, until)
-    }))
+    errno::answer_unit(queue::send(found, message, size, priority, until))
 }
 
 /// mq_receive(3).

@@ -12,6 +12,7 @@ pub mod queue;
 pub mod readiness;
 pub mod seek;
 pub mod shared_memory;
+pub mod signals_due;
 pub mod size;
 pub mod state;
 pub mod transfer;

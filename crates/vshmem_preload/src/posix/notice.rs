@@ -3,20 +3,18 @@
 //!
 //! The sender may be in another domain, from where no signal comes. So the process tells itself,
 //! as glibc does for SIGEV_THREAD. A process that sends the message itself finds the signal pending
-//! when its call returns, as with the kernel's queue: so it waits for the thread.
+//! when its call returns, as with the kernel's queue: so it waits for the thread. It is told which
+//! registration its message has ended, and waits for the signal of that one alone.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 use libc::{c_int, c_void, pthread_attr_t, sigevent, sigval};
 use vshmem_ipc::{Client, Errno};
-use vshmem_mem::{Instant, futex_wait, futex_wake};
 
-use crate::errno;
 use crate::mapping::user;
 use crate::next::system_call;
 use crate::posix::queue;
+use crate::posix::signals_due::{NO_SIGNAL, SignalDue};
 use crate::session::current;
 
 /// SI_MESGQ.
@@ -33,45 +31,6 @@ struct ThreadEvent {
     kind: c_int,
     function: usize,
     attributes: usize,
-}
-
-/// Threads of this process that are to send a signal. In a child some are its parent's: they have
-/// registered nothing of the child's.
-static TO_SIGNAL: AtomicU32 = AtomicU32::new(0);
-/// How many have sent theirs, or need not send it any more; a word to sleep on.
-static SIGNALLED: AtomicU32 = AtomicU32::new(0);
-/// A sender does not wait longer for a signal: its thread may be stopped by a debugger.
-const MOST_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Does `send`, which may send a message to a queue. If this process is to be notified of that
-/// message by a signal, the signal is pending afterwards.
-#[inline]
-pub fn and_signal<T>(id: i32, send: impl FnOnce() -> T) -> T {
-    if TO_SIGNAL.load(Ordering::Relaxed) == 0 { send() } else { send_and_signal(id, send) }
-}
-
-#[cold]
-fn send_and_signal<T>(id: i32, send: impl FnOnce() -> T) -> T {
-    let is_registered = || current::session().is_ok_and(|it| it.client().mq_is_registered(id));
-    let (before, was_registered) = (SIGNALLED.load(Ordering::Acquire), is_registered());
-    let sent = send();
-    if was_registered && !is_registered() {
-        errno::untouched(|| await_signal(before));
-    }
-    sent
-}
-
-/// Waits until some thread has sent its signal.
-fn await_signal(before: u32) {
-    let patience = Instant::now().after(MOST_PATIENCE);
-    loop {
-        let is_sent = SIGNALLED.load(Ordering::Acquire) != before;
-        // Once more when it is sent: a handler of this thread runs when a system call returns.
-        let _ = futex_wait(&SIGNALLED, before, MOST_PATIENCE);
-        if is_sent || Instant::now() >= patience {
-            return;
-        }
-    }
 }
 
 /// What is to be done when the first message comes.
@@ -176,17 +135,16 @@ extern "C" fn run(registration: *mut c_void) -> *mut c_void {
     let registration = unsafe { Box::from_raw(registration.cast::<Registration>()) };
     detach_self();
     let Registration { client, id, notice, answer } = *registration;
-    let is_signal = u32::from(matches!(notice, Notice::Signal { .. }));
-    TO_SIGNAL.fetch_add(is_signal, Ordering::Relaxed);
-    let told = client.mq_await_first_message(id, &mut || answer.say(Ok(())));
+    // Before a message can come. A sender need not wait for anything but a signal.
+    let due = matches!(notice, Notice::Signal { .. }).then(SignalDue::begin);
+    let number = due.as_ref().map_or(NO_SIGNAL, SignalDue::number);
+    let told = client.mq_await_first_message(id, number, &mut || answer.say(Ok(())));
     answer.say(told.map(|_| ()));
     drop(answer);
     if let Ok(Some(sender)) = told {
         give(notice, sender);
     }
-    SIGNALLED.fetch_add(is_signal, Ordering::Release);
-    futex_wake(&SIGNALLED);
-    TO_SIGNAL.fetch_sub(is_signal, Ordering::Relaxed);
+    drop(due);
     std::ptr::null_mut()
 }
 

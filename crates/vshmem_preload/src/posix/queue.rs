@@ -7,9 +7,10 @@ use vshmem_ipc::{Caller, Errno, QueueOpen, QueueSize, Wait};
 use vshmem_mem::{Clock, Deadline, Instant};
 
 use crate::attached::attach_table::Attaching;
+use crate::errno;
 use crate::mapping::user;
 use crate::object_descriptors::{Access, Descriptor, Object, open};
-use crate::posix::umask;
+use crate::posix::{signals_due, umask};
 use crate::process_shared::deadline;
 use crate::session::caller::Me;
 use crate::session::{cancel, current, exit, thread_words};
@@ -187,7 +188,15 @@ pub fn send(
     if this_client.mq_send_at_once(id, message, priority) {
         return Ok(());
     }
-    waiting(nonblocking, until, |wait| this_client.mq_send(id, message, priority, wait))
+    let mut told = None;
+    waiting(nonblocking, until, |wait| {
+        told = this_client.mq_send(id, message, priority, wait)?;
+        Ok(())
+    })?;
+    if let Some(number) = told {
+        errno::untouched(|| signals_due::await_signal(number));
+    }
+    Ok(())
 }
 
 /// mq_timedreceive(3); mq_receive(3) has no time.

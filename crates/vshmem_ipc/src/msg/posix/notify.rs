@@ -2,8 +2,8 @@
 //! room for one. The sender whose message is the first takes it out: that ends the registration.
 
 use rustix::io::Errno;
-use vshmem_mem::signals_handled;
-use vshmem_sync::{Fault, Txn, field, load_value, load_word};
+use vshmem_mem::{Ordering, signals_handled};
+use vshmem_sync::{Fault, Txn, field, load_value};
 use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
@@ -17,24 +17,32 @@ use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
 use crate::wait::wait_queue::{self, WakeList, result_of};
 
-/// Stages that the registered thread is told of the first message.
+/// Stages that the registered thread is told of the first message: the number that its process has
+/// given the registration, if that is the caller's own.
 pub(crate) fn fire(
+    context: &Context,
     txn: &mut Txn<'_>,
-    layout: &Layout,
     queue: &Queue,
     wakes: &mut WakeList,
-) -> Result<(), Fault> {
-    end(txn, layout, queue, 0, wakes)
+) -> Result<Option<u64>, Fault> {
+    let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else { return Ok(None) };
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let at = thread_at(layout, slot)?;
+    let is_own = txn.get_word(field!(at, ThreadSlot, owner))? == context.me().word();
+    // It stays as long as the thread is in the wait queue.
+    let number = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+    end(txn, layout, queue, slot, 0, wakes)?;
+    Ok(is_own.then_some(number))
 }
 
 fn end(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,
+    slot: u32,
     result: u32,
     wakes: &mut WakeList,
 ) -> Result<(), Fault> {
-    let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else { return Ok(()) };
     wait_queue::dequeue(txn, layout, queue.notified(), slot, WaitState::Done, result)?;
     wakes.add(slot);
     Ok(())
@@ -42,10 +50,11 @@ fn end(
 
 /// Registers the calling thread, says so to `registered`, and waits until a message comes to the
 /// empty queue: the pid of its sender, 0 if that is none of this domain's. `None`: the registration
-/// was taken back.
+/// was taken back. A sender of this process's is given `number`.
 pub(crate) fn await_first_message(
     context: &Context,
     id: i32,
+    number: u64,
     registered: &mut dyn FnMut(),
 ) -> Result<Option<u32>, Failure> {
     let queue = lookup::find(context, id)?;
@@ -61,6 +70,9 @@ pub(crate) fn await_first_message(
             return Ok(Err(Errno::BUSY));
         }
         let at = thread_at(layout, slot_guard.slot)?;
+        // A plain word: no thread reads it before the slot is in a wait queue.
+        let map = txn.lock_context().map;
+        map.store(field!(at, ThreadSlot, argument), number, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
         let wait_queue = queue.notified();
         let kind = WaitKind::Notify;
@@ -86,17 +98,6 @@ pub(crate) fn await_first_message(
     }
 }
 
-/// Whether a thread of this process is registered, as it was a moment ago.
-pub(crate) fn is_registered(context: &Context, id: i32) -> Result<bool, Failure> {
-    let queue = lookup::find(context, id)?;
-    let (layout, map) = (context.pool().layout(), context.pool().map());
-    let Some(slot) = load_value(map, at!(queue, notify_head))?.checked_sub(1) else {
-        return Ok(false);
-    };
-    let owner = load_word(map, field!(thread_at(layout, slot)?, ThreadSlot, owner))?;
-    Ok(owner == context.me().word())
-}
-
 /// Takes the registration of this process back, if it has one.
 pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
     let queue = lookup::find(context, id)?;
@@ -114,7 +115,7 @@ pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
         };
         let owner = txn.get_word(field!(thread_at(layout, slot)?, ThreadSlot, owner))?;
         if owner == context.me().word() {
-            end(txn, layout, &queue, result_of(Errno::CANCELED), &mut wakes)?;
+            end(txn, layout, &queue, slot, result_of(Errno::CANCELED), &mut wakes)?;
         }
         Ok(Ok(()))
     });

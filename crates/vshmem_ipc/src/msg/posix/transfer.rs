@@ -1,5 +1,7 @@
 //! mq_send(3) and mq_receive(3).
 
+use std::cell::Cell;
+
 use rustix::io::Errno;
 use vshmem_sync::load_value;
 use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, QUEUE_PRIORITIES, RING_PAYLOAD_BYTES};
@@ -43,14 +45,15 @@ pub(crate) fn receive_at_once(
     })
 }
 
-/// mq_timedsend(3). Whether the descriptor is open for it is the caller's to know.
+/// mq_timedsend(3). Whether the descriptor is open for it is the caller's to know. If this process
+/// is told of the message, the number of its registration.
 pub(crate) fn send(
     context: &Context,
     id: i32,
     message: &[u8],
     priority: u32,
     wait: Wait,
-) -> Result<(), Failure> {
+) -> Result<Option<u64>, Failure> {
     if priority >= QUEUE_PRIORITIES {
         return Err(Errno::INVAL.into());
     }
@@ -61,8 +64,11 @@ pub(crate) fn send(
     }
     let may_use_ring = message.len() as u64 <= RING_PAYLOAD_BYTES;
     let mtype = type_of(priority);
+    let told = Cell::new(None);
     // The access was checked when the queue was opened.
-    send::send_to(context, &queue, mtype, message, wait, may_use_ring, &Superuser).map_err(gone)
+    send::send_to(context, &queue, mtype, message, (wait, &told), may_use_ring, &Superuser)
+        .map_err(gone)?;
+    Ok(told.get())
 }
 
 /// mq_timedreceive(3). `deliver` is given the priority and the message.

@@ -85,7 +85,7 @@ pub(super) fn posix_queues(session: Session) {
     while take(me, own).is_ok() {}
     let registered = AtomicI32::new(0);
     let register = || {
-        me.mq_await_first_message(own, &mut || {
+        me.mq_await_first_message(own, 0, &mut || {
             registered.fetch_add(1, Ordering::SeqCst);
         })
     };
