@@ -169,6 +169,69 @@ CASE(mq_receiver_goes_on_after_a_handler) { restart(receive_interrupted, false);
 CASE(mq_sender_goes_on_after_a_handler) { restart(send_interrupted, true); }
 CASE(mq_timed_receiver_goes_on_after_a_handler) { restart(receive_timed, false); }
 
+/* A handler that makes the call possible, and returns when the call has no time left. */
+static struct timespec no_time_left;
+static const char *(*do_meanwhile)(void);
+static const char *done_meanwhile;
+
+static const char *send_meanwhile(void) { return got(mq_put(queue, "meanwhile", 1)); }
+
+static const char *receive_meanwhile(void) { return mq_taken(queue); }
+
+static void run_out_of_time(int signal)
+{
+	struct timespec now;
+	(void)signal;
+	done_meanwhile = do_meanwhile();
+	do
+		clock_gettime(CLOCK_REALTIME, &now);
+	while (now.tv_sec < no_time_left.tv_sec
+		|| (now.tv_sec == no_time_left.tv_sec && now.tv_nsec < no_time_left.tv_nsec));
+}
+
+static void receive_out_of_time(void *context)
+{
+	char text[16] = "";
+	(void)context;
+	do_meanwhile = send_meanwhile;
+	no_time_left = mq_after(3000);
+	handle(SIGUSR1, run_out_of_time, SA_RESTART);
+	const char *received = got(mq_timedreceive(queue, text, 16, NULL, &no_time_left));
+	say("receiver: %s, %s; meanwhile %s", received, text, done_meanwhile);
+}
+
+static void send_out_of_time(void *context)
+{
+	(void)context;
+	do_meanwhile = receive_meanwhile;
+	no_time_left = mq_after(3000);
+	handle(SIGUSR1, run_out_of_time, SA_RESTART);
+	const char *sent = got(mq_timedsend(queue, "b", 2, 0, &no_time_left));
+	say("sender: %s; meanwhile %s", sent, done_meanwhile);
+}
+
+static void run_out(role_fn *role)
+{
+	pid_t child = start(role, NULL);
+	await_asleep(child);
+	kill(child, SIGUSR1);
+	say("%s", ended(finish(child)));
+	say("%s", mq_described(queue));
+}
+
+CASE(mq_timed_receiver_looks_again_after_a_handler_that_took_its_time)
+{
+	queue = mq_of(1, 16, 0);
+	run_out(receive_out_of_time);
+}
+
+CASE(mq_timed_sender_looks_again_after_a_handler_that_took_its_time)
+{
+	queue = mq_of(1, 16, 0);
+	mq_put(queue, "a", 0);
+	run_out(send_out_of_time);
+}
+
 /* ---- the end of a waiter ---- */
 
 CASE(mq_receiver_is_killed)

@@ -132,7 +132,12 @@ fn waiting(
         return done;
     }
     restarting(|| match until.remaining() {
-        left if left.is_zero() => Err(Errno::TIMEDOUT),
+        // Even so it looks once more: a handler may have run past the end, and the message, or the
+        // room, have come meanwhile.
+        left if left.is_zero() => match call(Wait::Never) {
+            Err(Errno::AGAIN) => Err(Errno::TIMEDOUT),
+            done => done,
+        },
         left => call(Wait::Until(Instant::now().after(left))),
     })
 }
