@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 CASE(mq_descriptor_is_closed_on_exec)
 {
@@ -60,6 +61,35 @@ CASE(mq_fcntl_sets_nonblock)
 	say("%s", got(mq_put(queue, "b", 0)));
 	say("%s", got(fcntl(queue, F_SETFL, 0)));
 	say("%s", mq_described(queue));
+}
+
+/* O_NONBLOCK is set, and at some instruction a handler clears it: what comes of it, all ways to ask
+ * agree on. A handler comes as another thread would. */
+static mqd_t contested;
+static volatile sig_atomic_t cleared;
+
+static void clear_nonblock(int signal)
+{
+	(void)signal;
+	fcntl(contested, F_SETFL, 0);
+	cleared++;
+}
+
+CASE(mq_nonblock_cleared_by_a_handler_while_it_is_set)
+{
+	enum { TURNS = 4000 };
+	int differ = 0;
+	contested = mq_of(4, 64, 0);
+	handle(SIGALRM, clear_nonblock, SA_RESTART);
+	for (int turn = 0; turn < TURNS; turn++) {
+		struct itimerval soon = { .it_value.tv_usec = 1 + turn % 13 };
+		setitimer(ITIMER_REAL, &soon, NULL);
+		while (cleared == turn)
+			fcntl(contested, F_SETFL, O_NONBLOCK);
+		bool by_fcntl = fcntl(contested, F_GETFL) & O_NONBLOCK;
+		differ += by_fcntl != !!(mq_state(contested).mq_flags & O_NONBLOCK);
+	}
+	say("%d differ", differ);
 }
 
 CASE(mq_attributes_change_nonblock_alone)

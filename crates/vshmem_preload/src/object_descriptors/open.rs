@@ -132,14 +132,29 @@ pub fn register(file: c_int, descriptor: Descriptor) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Takes note of the file's O_NONBLOCK, for the calls that would ask the kernel each time.
+/// Takes note of the file's O_NONBLOCK, for the calls that would ask the kernel each time. The
+/// thread that marks last finds the file so afterwards: what another thread, or a handler, sets in
+/// between is noted by one of the two.
 pub fn note_flags(file: c_int, descriptor: Descriptor) {
-    if matches!(descriptor.object, Object::Queue(_)) {
-        let words = [file as usize, libc::F_GETFL as usize];
-        // SAFETY: the call reads the flags of a descriptor.
-        let flags = errno::untouched(|| unsafe { system_call(libc::SYS_fcntl, words) });
-        OPEN.mark(descriptor.identity, flags >= 0 && flags as c_int & libc::O_NONBLOCK != 0);
+    if !matches!(descriptor.object, Object::Queue(_)) {
+        return;
     }
+    let mut noted = is_nonblocking(file);
+    loop {
+        OPEN.mark(descriptor.identity, noted);
+        let now = is_nonblocking(file);
+        if now == noted {
+            return;
+        }
+        noted = now;
+    }
+}
+
+fn is_nonblocking(file: c_int) -> bool {
+    let words = [file as usize, libc::F_GETFL as usize];
+    // SAFETY: the call reads the flags of a descriptor.
+    let flags = errno::untouched(|| unsafe { system_call(libc::SYS_fcntl, words) });
+    flags >= 0 && flags as c_int & libc::O_NONBLOCK != 0
 }
 
 /// The queue that a descriptor is of, as far as is known, what it is open for, and whether it is

@@ -69,15 +69,15 @@ pub struct NoPlace;
 const FREE: u64 = 0;
 const CLAIMED: u64 = 1;
 const USED: u64 = 2;
-/// The low bits of a state word; the others count.
+/// The low bits of a state word; above the mark, the others count.
 const KIND: u64 = 3;
-const TURN: u64 = 4;
+/// Of a queue: O_NONBLOCK, as far as is known.
+const NONBLOCKING: u64 = 4;
+const TURN: u64 = 8;
 
 const QUEUE: u64 = 1 << 32;
 const READ: u64 = 1 << 33;
 const WRITE: u64 = 1 << 34;
-/// Of a queue: O_NONBLOCK, as far as is known.
-const NONBLOCKING: u64 = 1 << 35;
 
 /// Object and access in one word.
 fn pack(descriptor: Descriptor) -> u64 {
@@ -95,6 +95,11 @@ fn unpack(word: u64, identity: Identity) -> Descriptor {
     let object = if word & QUEUE == 0 { Object::SharedMemory(id) } else { Object::Queue(id) };
     let access = Access { read: word & READ != 0, write: word & WRITE != 0 };
     Descriptor { object, access, identity }
+}
+
+/// The state word of an entry that has become free.
+const fn free_after(state: u64) -> u64 {
+    (state & !(KIND | NONBLOCKING)).wrapping_add(TURN)
 }
 
 /// One number. All zero bytes are a free one.
@@ -128,16 +133,22 @@ impl Entry {
 
     /// The descriptor and whether it is marked as nonblocking.
     fn look_for_queue(&self) -> Option<(Descriptor, bool)> {
-        let (_, descriptor) = self.look()?;
-        Some((descriptor, self.word.load(Ordering::Relaxed) & NONBLOCKING != 0))
+        let (state, descriptor) = self.look()?;
+        Some((descriptor, state & NONBLOCKING != 0))
     }
 
-    /// Marks it.
-    fn mark(&self, nonblocking: bool) {
-        match nonblocking {
-            true => self.word.fetch_or(NONBLOCKING, Ordering::Relaxed),
-            false => self.word.fetch_and(!NONBLOCKING, Ordering::Relaxed),
-        };
+    /// Marks it, if it is of this file. The mark is in the state: it never gets to a descriptor
+    /// that has come to the number since the look.
+    fn mark(&self, identity: Identity, nonblocking: bool) {
+        while let Some((state, descriptor)) = self.look()
+            && descriptor.identity == identity
+        {
+            let marked = if nonblocking { state | NONBLOCKING } else { state & !NONBLOCKING };
+            let order = (Ordering::SeqCst, Ordering::Relaxed);
+            if self.state.compare_exchange(state, marked, order.0, order.1).is_ok() {
+                return;
+            }
+        }
     }
 
     /// Writes a descriptor into an entry that was free in `state`; false when another thread has
@@ -163,8 +174,9 @@ impl Entry {
 
     /// Empties an entry that was in `state`; false when another thread was faster.
     fn empty(&self, state: u64) -> bool {
-        let free = (state & !KIND).wrapping_add(TURN);
-        self.state.compare_exchange(state, free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.state
+            .compare_exchange(state, free_after(state), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 }
 
@@ -254,7 +266,7 @@ impl<const PAGES: usize> Table<PAGES> {
             if descriptor.identity == identity
                 && let Some(entry) = self.entry(number)
             {
-                entry.mark(nonblocking);
+                entry.mark(identity, nonblocking);
             }
         });
     }
@@ -323,9 +335,7 @@ impl<const PAGES: usize> Table<PAGES> {
                 let state = entry.state.load(Ordering::Relaxed);
                 match state & KIND {
                     USED => used += 1,
-                    CLAIMED => {
-                        entry.state.store((state & !KIND).wrapping_add(TURN), Ordering::Relaxed);
-                    }
+                    CLAIMED => entry.state.store(free_after(state), Ordering::Relaxed),
                     _ => {}
                 }
             }

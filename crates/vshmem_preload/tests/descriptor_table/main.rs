@@ -123,3 +123,51 @@ fn a_handler_sees_a_descriptor_whole_or_not_at_all() {
     assert!(!TORN.load(Ordering::Relaxed));
     assert!(TABLE.is_empty());
 }
+
+/// A thread marks a file's descriptors while others come to their numbers.
+#[test]
+fn a_mark_gets_to_no_descriptor_that_has_come_since_the_look() {
+    static TABLE: Table<1> = Table::new();
+    static OVER: AtomicBool = AtomicBool::new(false);
+    const NUMBER: i32 = 5;
+    let (marked, other) = (descriptor(2), descriptor(4));
+    let mut wrong = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !OVER.load(Ordering::Relaxed) {
+                TABLE.mark(marked.identity, true);
+            }
+        });
+        for _ in 0..300_000 {
+            TABLE.set(NUMBER, marked).unwrap();
+            assert_eq!(TABLE.take(NUMBER), Some(marked));
+            TABLE.set(NUMBER, other).unwrap();
+            for _ in 0..20 {
+                std::hint::spin_loop();
+            }
+            wrong += u32::from(TABLE.get_marked(NUMBER) != Some((other, false)));
+            assert_eq!(TABLE.take(NUMBER), Some(other));
+        }
+        OVER.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(wrong, 0, "marked, and not the file's");
+    assert!(TABLE.is_empty());
+}
+
+#[test]
+fn a_mark_goes_with_its_descriptor() {
+    static TABLE: Table<1> = Table::new();
+    let (one, other) = (descriptor(6), descriptor(8));
+    TABLE.set(1, one).unwrap();
+    TABLE.set(2, other).unwrap();
+    TABLE.mark(one.identity, true);
+    assert_eq!(TABLE.get_marked(1), Some((one, true)));
+    assert_eq!(TABLE.get_marked(2), Some((other, false)));
+    TABLE.mark(one.identity, false);
+    assert_eq!(TABLE.get_marked(1), Some((one, false)));
+    TABLE.mark(one.identity, true);
+    assert_eq!((TABLE.take(1), TABLE.take(2)), (Some(one), Some(other)));
+    TABLE.set(1, other).unwrap();
+    assert_eq!(TABLE.get_marked(1), Some((other, false)), "it is of the one before");
+    TABLE.take(1);
+}
