@@ -1,6 +1,10 @@
 /* PTHREAD_MUTEX_ROBUST: what comes after the death of an owner. */
 #include "locks.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+
 static struct page *robust(int type)
 { return mutex_page((struct mutex_kind) { type, PTHREAD_MUTEX_ROBUST }); }
 
@@ -290,3 +294,59 @@ CASE(pthread_robust_recursion_begins_anew)
 	for (int i = 0; i < 3; i++)
 		say("unlock: %s", said(pthread_mutex_unlock(&p->mutex)));
 }
+
+/* A thread ends that holds many, which are detached meanwhile: by a handler, at many distances from
+ * the beginning. */
+enum { MANY = 2000, DETACHES = 300 };
+
+static pthread_mutex_t *many;
+static atomic_bool is_detached;
+
+static void detach_many(int signal)
+{
+	(void)signal;
+	shmdt(many);
+	is_detached = true;
+}
+
+static void *lock_all_and_end(void *context)
+{
+	const int *turn = context;
+	struct itimerval soon = { .it_value.tv_usec = 1 + *turn };
+	for (int i = 0; i < MANY; i++)
+		if (pthread_mutex_lock(&many[i]) != 0)
+			say("lock of %d", i);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	return NULL;
+}
+
+static void detach_while_one_ends(void *context)
+{
+	sigset_t alarm;
+	pthread_mutexattr_t a;
+	(void)context;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	handle(SIGALRM, detach_many, 0);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	int segment = segment_of(MANY * sizeof *many);
+	for (int turn = 0; turn < DETACHES; turn++) {
+		pthread_t t;
+		many = (pthread_mutex_t *)attach(segment);
+		for (int i = 0; i < MANY; i++)
+			pthread_mutex_init(&many[i], &a);
+		is_detached = false;
+		pthread_create(&t, NULL, lock_all_and_end, &turn);
+		/* This thread detaches them only if the other has ended before. */
+		pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+		pthread_join(t, NULL);
+		pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+		while (!is_detached)
+			sched_yield();
+	}
+}
+
+CASE(pthread_robust_detached_while_its_owner_ends)
+{ say("%s", ended(finish(start(detach_while_one_ends, NULL)))); }

@@ -23,6 +23,20 @@ pub fn offset_of<T>(object: *const T) -> Option<u64> {
     (piece.rest(at) >= bytes).then(|| piece.offset_of(at))
 }
 
+/// Wakes at most `most` threads that sleep at the word at `offset` of the pool.
+pub fn wake_at(offset: u64, most: u32) -> Woke {
+    let Ok(session) = current::session() else { return Woke::default() };
+    loop {
+        match session.client().futex_wake(offset, most) {
+            // A thread that sleeps relies on it.
+            Err(Errno::NOMEM) => {
+                let _ = nanosleep(&NO_SLOT);
+            }
+            result => return result.unwrap_or_default(),
+        }
+    }
+}
+
 /// How a call sleeps.
 #[derive(Debug)]
 pub struct Sleeper {
@@ -74,18 +88,7 @@ impl Futex for Sleeper {
     }
 
     fn wake(&self, word: &AtomicU64, most: u32) -> Woke {
-        let (Ok(session), Some(offset)) = (current::session(), offset_of(word)) else {
-            return Woke::default();
-        };
-        loop {
-            match session.client().futex_wake(offset, most) {
-                // A thread that sleeps relies on it.
-                Err(Errno::NOMEM) => {
-                    let _ = nanosleep(&NO_SLOT);
-                }
-                result => return result.unwrap_or_default(),
-            }
-        }
+        offset_of(word).map_or_else(Woke::default, |offset| wake_at(offset, most))
     }
 
     fn has_ended(&self, owner: LockOwner) -> bool {
