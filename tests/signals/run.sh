@@ -56,8 +56,8 @@ done
 agent="$vshmem ls --pool $pool --json | sed -n 's/.*\"agent\": *\\([0-9]*\\).*/\\1/p' | head -1"
 ok "an agent is started again" "$programs/rooted" same "$agent"
 ok "without descriptors none is started" "$programs/rooted" closed "$agent"
-mkdir -p "$work/other" && cc -O -static -nostdlib -fno-stack-protector -o "$work/other/other" "$here/planted/planted.c" &&
-	ok "a file in the place of the command's is not run" "$programs/rooted" replaced-late "$agent" "$work/other"
+mkdir -p "$work/other" && cc -O -static -nostdlib -fno-stack-protector -o "$work/other/other" "$here/planted/planted.c" || exit 1
+ok "a file in the place of the command's is not run" "$programs/rooted" replaced-late "$agent" "$work/other"
 if [ "$(id -u)" = 0 ]; then
 	SHARE=all,posix ok "a child with its parent's number opens a semaphore" "$programs/namesake"
 	SHARE=all,posix ok "a child of vfork with its parent's number is another process" "$programs/housemate"

@@ -164,10 +164,10 @@ impl Device {
     ) -> Result<Mapping, Errno> {
         let offset = self.offset_in_file(offset)?;
         if self.extent.page_bytes == PAGE_BYTES {
-            return self.map_by(|file| map_file(file, offset, bytes, protection));
+            return self.map_by(false, |file| map_file(file, offset, bytes, protection));
         }
         let (whole, length) = Granularity(self.extent.page_bytes).whole(offset, bytes)?;
-        let mapping = self.map_by(|file| map_file(file, whole.start, length, protection))?;
+        let mapping = self.map_by(false, |file| map_file(file, whole.start, length, protection))?;
         let is_part = length != bytes;
         Ok(if is_part { mapping.narrowed((offset - whole.start) as usize, bytes) } else { mapping })
     }
@@ -186,7 +186,8 @@ impl Device {
         let offset = self.offset_in_file(offset)?;
         if self.extent.page_bytes == PAGE_BYTES {
             // SAFETY: by this function's own contract.
-            return self.map_by(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
+            return self
+                .map_by(true, |file| unsafe { map_file_at(file, offset, bytes, protection, at) });
         }
         // SAFETY: by this function's own contract.
         unsafe { self.map_units_at(offset, bytes, protection, at) }
@@ -207,7 +208,8 @@ impl Device {
         let (whole, length) = Granularity(unit).whole(offset, bytes)?;
         if length == bytes && (at.addr().get() as u64).is_multiple_of(unit) {
             // SAFETY: by this function's own contract.
-            return self.map_by(|file| unsafe { map_file_at(file, offset, bytes, protection, at) });
+            return self
+                .map_by(true, |file| unsafe { map_file_at(file, offset, bytes, protection, at) });
         }
         let before = (offset - whole.start) as usize;
         let start = at.addr().get().checked_sub(before).ok_or(Errno::INVAL)?;
@@ -219,14 +221,16 @@ impl Device {
         // SAFETY: by this function's own contract for the range at `at`, which is given up here.
         unsafe { vshmem_mem::unmap(at, bytes) }?;
         let mapping =
-            self.map_by(|file| map_file_free(file, whole.start, length, protection, start))?;
+            self.map_by(false, |file| map_file_free(file, whole.start, length, protection, start))?;
         Ok(mapping.narrowed(before, bytes))
     }
 
     /// Maps the file. Another thread may have put another file in the descriptor's place after it
-    /// was compared: then that is mapped, which shows afterwards.
+    /// was compared: then that is mapped, which shows afterwards. `replaces`: `map` maps over what
+    /// lies there, so that the range is never free for others.
     fn map_by(
         &self,
+        replaces: bool,
         map: impl Fn(BorrowedFd<'_>) -> Result<Mapping, Errno>,
     ) -> Result<Mapping, Errno> {
         /// One that goes on replacing descriptors does not keep this thread for ever.
@@ -236,12 +240,14 @@ impl Device {
             if self.is_meant_by(self.number()) {
                 return Ok(mapping);
             }
-            let again = self.with(&map)?;
-            let former = std::mem::replace(&mut mapping, again);
-            if former.start() == mapping.start() {
-                // It lies over the former.
-                former.leak();
-            }
+            mapping = if replaces {
+                let over = self.with(&map)?;
+                mapping.leak();
+                over
+            } else {
+                drop(mapping);
+                self.with(&map)?
+            };
         }
         Err(Errno::BADF)
     }
@@ -331,7 +337,7 @@ mod tests {
             let made = unsafe { libc::dup2(other.as_file().as_raw_fd(), device.number()) };
             assert_eq!(made, device.number());
         };
-        let mapping = device.map_by(|file| {
+        let mapping = device.map_by(false, |file| {
             if is_late.take() {
                 replace();
             }

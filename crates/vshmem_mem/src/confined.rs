@@ -19,9 +19,10 @@ const IN_FORCE: u32 = 1 << 31;
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
 /// How often a filter looks whether the calls of other threads are over, and how long it sleeps in
-/// between. They take milliseconds; but a thread may have left one for good (siglongjmp out of a
-/// handler), or two threads may wait for each other from handlers.
-const LOOKS: u32 = 1000;
+/// between: a quarter of a second in all, longer where the kernel's clock has coarse ticks. They
+/// take milliseconds; but a thread may have left one for good (siglongjmp out of a handler), or two
+/// threads may wait for each other from handlers.
+const LOOKS: u32 = 250;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Makes a call that confines the program (seccomp(2)), and gives -1 if it could not. From before

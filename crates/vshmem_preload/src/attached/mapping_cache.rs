@@ -44,7 +44,7 @@ const CLOSED_IN_PLACE: usize = 64 << 10;
 const TABLE: usize = 2 << 20;
 
 /// How often to look whether another thread still has an entry that it has claimed, which it keeps
-/// for a call of the kernel or two: some 10 ms in all. No longer: its handler may wait for this
+/// for a call of the kernel or two: 10 or 20 ms in all. No longer: its handler may wait for this
 /// thread.
 const LOOKS: u32 = 200;
 const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
@@ -333,23 +333,25 @@ pub fn drop_range(start: usize, bytes: usize) {
     if TOTAL.load(Ordering::Relaxed) == 0 {
         return;
     }
+    for entry in &ENTRIES {
+        let mut looks = 0;
+        drop_if_touched(entry, start, bytes, || {
+            looks += 1;
+            // Not libc's, which a cancellation would end.
+            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
+            looks < LOOKS
+        });
+    }
+}
+
+/// `pause` is called while another thread has claimed the entry, and says whether to wait on.
+fn drop_if_touched(entry: &Entry, start: usize, bytes: usize, mut pause: impl FnMut() -> bool) {
     let end = start.saturating_add(bytes);
     let touches = |entry: &Entry| {
         let (from, length) = entry.range();
         from < end && from + length > start
     };
-    for entry in &ENTRIES {
-        let mut looks = 0;
-        while !drop_entry(entry, touches)
-            && entry.is_another_threads()
-            && touches(entry)
-            && looks < LOOKS
-        {
-            looks += 1;
-            // Not libc's, which a cancellation would end.
-            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
-        }
-    }
+    while !drop_entry(entry, touches) && entry.is_another_threads() && touches(entry) && pause() {}
 }
 
 /// Makes new pages ready, through a mapping that is here if there is one.
@@ -420,7 +422,6 @@ fn clear(start: usize, bytes: usize) {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::time::Duration;
 
     use super::*;
 
@@ -440,20 +441,16 @@ mod tests {
     fn a_program_is_not_given_a_range_that_another_thread_is_about_to_unmap() {
         let _alone = TABLE_IN_USE.lock().unwrap();
         let [entry, ..] = &ENTRIES;
-        fill(entry, claimed());
-        let is_unmapped = AtomicBool::new(false);
-        let (tell, begun) = std::sync::mpsc::channel();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                tell.send(()).unwrap();
-                drop_range(1 << 44, BYTES);
-                assert!(is_unmapped.load(Ordering::Acquire), "it would be unmapped later");
-            });
-            begun.recv().unwrap();
-            std::thread::sleep(Duration::from_millis(2));
-            is_unmapped.store(true, Ordering::Release);
-            entry.vacate();
+        fill(entry, std::thread::spawn(claimed).join().unwrap());
+        let mut looks = 0;
+        drop_if_touched(entry, 1 << 44, BYTES, || {
+            looks += 1;
+            if looks == 3 {
+                entry.vacate();
+            }
+            true
         });
+        assert_eq!(looks, 3, "it was not waited for");
     }
 
     #[test]

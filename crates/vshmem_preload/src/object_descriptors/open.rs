@@ -139,22 +139,24 @@ pub fn note_flags(file: c_int, descriptor: Descriptor) {
     if !matches!(descriptor.object, Object::Queue(_)) {
         return;
     }
-    let mut noted = is_nonblocking(file);
-    loop {
-        OPEN.mark(descriptor.identity, noted);
-        let now = is_nonblocking(file);
-        if now == noted {
-            return;
-        }
+    let mut noted = None;
+    // Nothing is noted of a number that stands for another file by now.
+    while let now @ Some(nonblocking) = is_nonblocking(file, descriptor)
+        && now != noted
+    {
+        OPEN.mark(descriptor.identity, nonblocking);
         noted = now;
     }
 }
 
-fn is_nonblocking(file: c_int) -> bool {
+/// `None`: the number has been closed, or stands for another file.
+fn is_nonblocking(file: c_int, descriptor: Descriptor) -> Option<bool> {
     let words = [file as usize, libc::F_GETFL as usize];
     // SAFETY: the call reads the flags of a descriptor.
     let flags = errno::untouched(|| unsafe { system_call(libc::SYS_fcntl, words) });
-    flags >= 0 && flags as c_int & libc::O_NONBLOCK != 0
+    // A number is forgotten before it is closed.
+    let is_same = OPEN.get(file).is_some_and(|now| now.identity == descriptor.identity);
+    (flags >= 0 && is_same).then_some(flags as c_int & libc::O_NONBLOCK != 0)
 }
 
 /// The queue that a descriptor is of, as far as is known, what it is open for, and whether it is

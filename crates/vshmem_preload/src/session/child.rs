@@ -4,7 +4,7 @@ use vshmem_ipc::{ChildSlot, Errno, Process};
 use vshmem_mem::unless_confined;
 use vshmem_session::{Session, domain_of_child, this_process};
 
-use crate::attached::{attach_table, fixed, future_locks, pieces};
+use crate::attached::{attach_table, fixed, future_locks, mapping_cache, pieces};
 use crate::object_descriptors::open;
 use crate::session::{agent, caller, thread_words};
 use crate::{errno, process};
@@ -15,6 +15,7 @@ use crate::{errno, process};
 pub fn adopt(session: &'static Session) -> Result<&'static Session, Errno> {
     attach_table::begin_child();
     open::begin_child();
+    mapping_cache::begin_child();
     errno::untouched(|| become_client(session, None))?;
     begin_child(|_| {});
     count_attaches(session);

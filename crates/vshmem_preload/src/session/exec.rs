@@ -41,7 +41,7 @@ pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_
         unsafe { system_call(libc::SYS_faccessat2, words) == 0 || errno::get() == libc::ENOSYS }
     };
     let executable = unless_confined(|| path.is_none_or(may_execute)).unwrap_or(true);
-    if !mine || !executable || pieces::is_empty() || !exit::is_alone() {
+    if !mine || !executable || pieces::is_empty() {
         return exec();
     }
     let place = Cell::new(None);
@@ -60,21 +60,29 @@ pub fn given_up() -> usize {
     GIVEN_UP.load(Ordering::Relaxed).expose_provenance()
 }
 
-/// With all signals blocked.
+/// With all signals blocked: no handler makes a thread after it was found that there is one only.
 fn give_up(this_client: &Client, place: &Cell<Option<Suspended>>) {
-    if let Ok(suspended) = this_client.suspend_attaches() {
+    if exit::is_alone()
+        && let Ok(suspended) = this_client.suspend_attaches()
+    {
         place.set(Some(suspended));
-        GIVEN_UP.store(std::ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
+        GIVEN_UP.store(std::ptr::from_ref(place).cast_mut(), Ordering::Release);
     }
 }
 
 /// Takes again what is noted there, if that is not done.
 pub extern "C" fn take_again(place: usize) {
     let take = || {
-        let noted = NonNull::new(GIVEN_UP.load(Ordering::Relaxed));
-        let (Some(noted), Some(session)) = (noted, process::joined()) else { return };
-        if noted.addr().get() == place {
-            GIVEN_UP.store(std::ptr::null_mut(), Ordering::Relaxed);
+        let noted = std::ptr::with_exposed_provenance_mut(place);
+        // One thread takes it.
+        let taken = GIVEN_UP.compare_exchange(
+            noted,
+            std::ptr::null_mut(),
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        let noted = taken.ok().and_then(NonNull::new);
+        if let (Some(noted), Some(session)) = (noted, process::joined()) {
             // SAFETY: the note lies in a frame of `detached` of this thread, which has not
             // returned: it takes the address away before it does, and a handler before the program
             // can leave the frame.
@@ -90,7 +98,7 @@ pub extern "C" fn take_again(place: usize) {
 pub extern "C" fn give_up_again(place: usize) {
     let give = || {
         // The handler may have done to the process what it likes.
-        if let Some(this_client) = exit::ending().filter(|_| exit::is_alone()) {
+        if let Some(this_client) = exit::ending() {
             // SAFETY: the handler returns to a frame inside of `detached`, in which the note lies.
             give_up(this_client, unsafe { &*std::ptr::with_exposed_provenance(place) });
         }

@@ -155,8 +155,8 @@ fn enter(me: usize) -> usize {
         if word == FREE {
             IN_SLOT.set(INSIDE);
             compiler_fence(Ordering::SeqCst);
-            // Otherwise there was one.
-            if slots::is_at(slot, me) {
+            // Otherwise there was one, and emptied it; or its end has taken another slot.
+            if let Some(slot) = slots::find(me) {
                 return slot;
             }
         } else {

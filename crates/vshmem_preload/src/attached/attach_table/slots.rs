@@ -44,12 +44,12 @@ pub fn take(me: usize) -> usize {
 
 /// Whether a slot holds this word: a thread, or one that a handler has interrupted.
 pub fn holds(word: usize) -> bool {
-    BUSY.iter().any(|slot| slot.load(Ordering::Relaxed) == word)
+    find(word).is_some()
 }
 
-/// Whether this slot does.
-pub fn is_at(slot: usize, word: usize) -> bool {
-    BUSY[slot].load(Ordering::Relaxed) == word
+/// The slot that does.
+pub fn find(word: usize) -> Option<usize> {
+    BUSY.iter().position(|slot| slot.load(Ordering::Relaxed) == word)
 }
 
 /// Changes the word of the slot that holds `from`, and says which one that is. `None`: another
