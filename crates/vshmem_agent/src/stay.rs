@@ -61,7 +61,8 @@ mod tests {
         let refused = find(Some(own + 1)).err().map(|error| error.to_string());
         let refused = refused.unwrap_or_default();
         assert!(
-            refused.contains(&format!("belongs to user {own}, not to user {}", own + 1)),
+            refused.contains(&format!("belongs to user {own}, and"))
+                && refused.contains(&format!("a pool of user {}", own + 1)),
             "{refused}"
         );
     }

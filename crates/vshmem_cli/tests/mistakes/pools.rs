@@ -64,7 +64,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool create {pool} --size 100K",
         code: 2,
-        says: &["size is 102400", "from 4194304"],
+        says: &["size is 100K", "from 4M"],
         proposes: "vshmem pool create {pool} --size 4M",
     },
     Mistake {
@@ -144,7 +144,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool create {pool} --size 8M --limit clients=60000",
         code: 2,
-        says: &["size is 8388608", "from 18874368", "the same limits"],
+        says: &["size is 8M", "from 18M", "the same limits"],
         proposes: "vshmem pool create {pool} --size 18M",
     },
     Mistake {
