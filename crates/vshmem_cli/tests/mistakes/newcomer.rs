@@ -54,8 +54,8 @@ pub const ROWS: &[Mistake] = &[
     },
     Mistake {
         what: "metrics into a directory that is not there",
-        setup: nothing,
-        line: "metrics --output {dir}/none/vshmem.prom",
+        setup: pool,
+        line: "metrics --pool {pool} --output {dir}/none/vshmem.prom",
         code: 1,
         says: &["{dir}/none/vshmem.prom", "cannot be written"],
         proposes: "vshmem metrics --output /tmp/vshmem.prom",
