@@ -66,7 +66,7 @@ install: install-built
 	$(call install_all,755,$(EXAMPLE_PROGRAMS),$(OWN_LIBDIR)/examples)
 	$(call install_all,644,examples/*.c examples/*.h,$(PREFIX)/share/doc/vshmem/examples)
 	install -D -m 644 examples/library/*.c -t $D$(PREFIX)/share/doc/vshmem/examples/library
-	install -D -m 644 packaging/job7.conf packaging/containers/kubernetes.yaml -t $D$(PREFIX)/share/doc/vshmem/examples
+	install -D -m 644 packaging/job7.conf packaging/containers/kubernetes.yaml packaging/valgrind.supp -t $D$(PREFIX)/share/doc/vshmem/examples
 	install -D -m 755 packaging/slurm/prolog packaging/slurm/epilog packaging/slurm/taskprolog -t $D$(OWN_LIBDIR)/slurm
 	install -D -m 644 packaging/slurm/pools.sh -t $D$(OWN_LIBDIR)/slurm
 	$(call install_all,644,$(DKMS_SOURCES:%=kernel/ivshmem/%),$(PREFIX)/src/vshmem-$(VERSION))
