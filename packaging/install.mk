@@ -11,7 +11,7 @@ BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
 VERSIONED = build/lib/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
-BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
+BENCH_PROGRAMS = $(filter-out %.out,$(wildcard build/bench/*)) build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
 # Not what their tests have left there, nor those that show how to call the library, which have all of it in them, nor the one in
 # Fortran, whose library few have: a package with it could not be installed without a mirror.
 LIBRARY_PROGRAMS = ledger letters memory teams turns tally_static

@@ -39,6 +39,8 @@ mkdir -p "$work"
 
 # An installation below a directory of one's own, and taken away again.
 tree=$work/tree
+# As tests of the programs leave it.
+for directory in bench examples; do echo left >build/$directory/left.out; done
 check 'make install' make -s install DESTDIR="$tree" PREFIX=/opt/vshmem
 check 'the units' bash -c "sed 's,/opt/vshmem,$tree/opt/vshmem,' $tree/opt/vshmem/lib/systemd/system/vshmem-pool@.service >$work/vshmem-pool@.service &&
 	sed 's,/opt/vshmem,$tree/opt/vshmem,' $tree/opt/vshmem/lib/systemd/system/vshmem-serve@.service >$work/vshmem-serve@.service &&
@@ -55,12 +57,14 @@ check 'a program with the library' bash -c "printf '#include <vshmem.h>\nint mai
 	objdump -T $work/own | grep -q 'VSHMEM_0.* vshmem_team_bytes' &&
 	cc -o $work/own-static $work/own.c -I$tree/opt/vshmem/include $tree/opt/vshmem/lib/libvshmem.a -lgcc_s -lpthread -lm -ldl && $work/own-static"
 check 'programs of a benchmark' "$tree/opt/vshmem/bin/vshmem" bench sysv --list
+check 'what tests have left beside the programs is not installed' bash -c "! find $tree -name '*.out' | grep ."
 check 'make uninstall' make -s uninstall DESTDIR="$tree" PREFIX=/opt/vshmem
 check 'nothing after make uninstall' bash -c "left=\$(find $tree ! -type d); echo \"\$left\"; [ -z \"\$left\" ]"
 
 check 'make deb' make -s deb
 # What most have no use for: those who measure MPI have it.
 check 'vshmem-tools does not need Open MPI' bash -c "! dpkg-deb -f build/packages/vshmem-tools_*.deb Depends | grep openmpi"
+rm -f build/bench/left.out build/examples/left.out
 if command -v lintian >/dev/null; then
 	check 'lintian' lintian --fail-on error,warning build/packages/*.deb
 fi
