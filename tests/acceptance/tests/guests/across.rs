@@ -2,7 +2,7 @@
 
 use vshmem_acceptance::suite::Test;
 
-use crate::{death, exchange, idle, locks, objects, oracle, soak, step, users};
+use crate::{death, exchange, idle, locks, objects, oracle, soak, step, top, users};
 
 pub const TESTS: &[Test] = &[
     ("a_matrix_filled_in_one_guest_is_checked_in_the_other", exchange::matrix),
@@ -29,5 +29,6 @@ pub const TESTS: &[Test] = &[
     ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
     ("any_user_of_a_guest_uses_its_pool_whichever_comes_first", users::all),
     ("a_guest_that_was_given_one_pool_takes_it_without_a_name", users::only_pool),
+    ("top_counts_a_load_that_two_guests_share_within_two_per_cent", top::two_guests),
     ("idle_waiters_wake_seldom", idle::waiters),
 ];

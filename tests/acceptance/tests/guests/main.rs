@@ -12,6 +12,7 @@ mod objects;
 mod oracle;
 mod soak;
 mod step;
+mod top;
 mod users;
 
 use std::process::ExitCode;

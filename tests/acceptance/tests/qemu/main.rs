@@ -26,6 +26,8 @@ mod rights;
 mod soak;
 #[path = "../guests/step.rs"]
 mod step;
+#[path = "../guests/top.rs"]
+mod top;
 mod turns;
 mod two_pools;
 #[path = "../guests/users.rs"]
