@@ -64,6 +64,19 @@ check 'nothing after make uninstall' bash -c "left=\$(find $tree ! -type d); ech
 check 'make deb' make -s deb
 # What most have no use for: those who measure MPI have it.
 check 'vshmem-tools does not need Open MPI' bash -c "! dpkg-deb -f build/packages/vshmem-tools_*.deb Depends | grep openmpi"
+# What the guides tell a user to install together: apt knows no other place for what these need of ours.
+alone() {
+	local line names name needed
+	grep -rhoE 'apt(-get)? install [^#]*[.]deb' docs README.md | sort -u | while read -r line; do
+		names=" $(grep -oE '[a-z0-9-]+_[*]' <<<"$line" | tr -d '_*' | tr '\n' ' ')"
+		for name in $names; do
+			for needed in $(dpkg-deb -f build/packages/"$name"_*.deb Depends | grep -oE '(lib)?vshmem[a-z0-9-]*' | sort -u); do
+				[ "${names#* "$needed" }" != "$names" ] || echo "$line: $name needs $needed"
+			done
+		done
+	done
+}
+check 'guides name packages with those that they need' bash -c "$(declare -f alone); said=\$(alone); echo \"\$said\"; [ -z \"\$said\" ]"
 rm -f build/bench/left.out build/examples/left.out
 if command -v lintian >/dev/null; then
 	check 'lintian' lintian --fail-on error,warning build/packages/*.deb
