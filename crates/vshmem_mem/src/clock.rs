@@ -141,9 +141,8 @@ pub fn shortest_sleep() -> u64 {
 }
 
 /// To be called in a child that `fork` has made, by its only thread.
-pub fn begin_child() {
+pub(crate) fn begin_child() {
     REMEMBERED.start_over();
-    crate::confined::begin_child();
 }
 
 /// A moment on the monotonic clock.

@@ -11,6 +11,7 @@
 mod access_count;
 mod atomic;
 mod byte_lock;
+mod child;
 mod clock;
 mod confined;
 #[cfg(not(loom))]
@@ -53,9 +54,10 @@ mod wide;
 pub use access_count::accesses;
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint, unmodelled};
 pub use byte_lock::{is_byte_locked, try_lock_byte, unlock_byte};
+pub use child::begin_child;
 pub use clock::{
-    Clock, Deadline, Instant, StallProofTimeout, begin_child, seconds_now, shortest_sleep,
-    thread_cpu_time, ticks,
+    Clock, Deadline, Instant, StallProofTimeout, seconds_now, shortest_sleep, thread_cpu_time,
+    ticks,
 };
 pub use confined::{confine, is_confined, unless_confined};
 #[cfg(not(loom))]
