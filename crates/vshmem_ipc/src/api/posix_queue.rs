@@ -6,10 +6,10 @@ use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::msg::posix::attributes::{self, PosixQueueStat};
 use crate::msg::posix::open::{self, QueueOpen};
-use crate::msg::posix::{descriptors, notify, transfer, unlink};
+use crate::msg::posix::{descriptors, lookup, notify, transfer, unlink};
 use crate::msg::queue::Wait;
 use crate::msg::waiters::Deliver;
-use crate::registry::permission::Caller;
+use crate::registry::permission::{Caller, check_access};
 
 impl Client {
     /// mq_open(3), by the name behind its slash: the queue's id. Counts one descriptor.
@@ -118,7 +118,8 @@ impl Client {
         write: bool,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), attributes::check_access(&self.context, id, (read, write), caller))
+        let check = |slot| check_access(&self.context, slot, (read, write), caller);
+        answer(self.pool(), lookup::find(&self.context, id).and_then(|queue| check(queue.slot)))
     }
 
     /// fchmod(2) and fchown(2) of a descriptor.

@@ -5,10 +5,10 @@ use rustix::io::Errno;
 use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::memory::backing::Backing;
-use crate::registry::permission::Caller;
+use crate::registry::permission::{Caller, check_access};
 use crate::shm::posix::object::{PosixOpen, PosixShmStat};
 use crate::shm::posix::open::Beginning;
-use crate::shm::posix::{descriptors, open, size, status, unlink};
+use crate::shm::posix::{descriptors, object, open, size, status, unlink};
 use crate::shm::segment::Attachment;
 
 impl Client {
@@ -86,7 +86,8 @@ impl Client {
         write: bool,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), status::check_access(&self.context, id, (read, write), caller))
+        let check = |slot| check_access(&self.context, slot, (read, write), caller);
+        answer(self.pool(), object::find(&self.context, id).and_then(|object| check(object.slot)))
     }
 
     /// The object's name.

@@ -10,7 +10,7 @@ use crate::memory::change;
 use crate::msg::posix::lookup;
 use crate::msg::queue::at;
 use crate::msg::status::totals;
-use crate::registry::permission::{Caller, Permission, access_bits};
+use crate::registry::permission::{Caller, Permission};
 use crate::registry::table;
 
 /// What a POSIX queue is made for.
@@ -82,18 +82,6 @@ pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixQueueStat, Failure
         opened: load_value(map, at!(queue, opened))?,
         changed: load_value(map, field!(queue.slot, ObjectHeader, changed))?,
     })
-}
-
-/// Whether `caller` could open a queue so.
-pub(crate) fn check_access(
-    context: &Context,
-    id: i32,
-    access: (bool, bool),
-    caller: &dyn Caller,
-) -> Result<(), Failure> {
-    let queue = lookup::find(context, id)?;
-    let permission = Permission::read(context.pool().map(), queue.slot)?;
-    Ok(permission.allow_file(caller, access_bits(access))?)
 }
 
 /// fchmod(2) and fchown(2) of a descriptor, as for any file.

@@ -57,13 +57,13 @@ pub struct PosixShmStat {
 
 /// A POSIX object, by its id.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Object {
+pub(crate) struct Object {
     pub place: Place,
     pub slot: u64,
 }
 
 /// Finds an object. EINVAL when it has gone, or is a System V segment.
-pub(super) fn find(context: &Context, id: i32) -> Result<Object, Failure> {
+pub(crate) fn find(context: &Context, id: i32) -> Result<Object, Failure> {
     let (place, slot) = segment::find_any(context, id)?;
     if flatten(name::is_posix(context.pool().map(), Kind::Segment, slot).map(Ok))? {
         Ok(Object { place, slot })

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
 use crate::registry::name::{self, NameBytes};
-use crate::registry::permission::{Caller, Permission, access_bits};
+use crate::registry::permission::{Caller, Permission};
 use crate::registry::table;
 use crate::shm::posix::object::{self, PosixShmStat};
 use crate::shm::segment::{self, at};
@@ -38,18 +38,6 @@ pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixShmStat, Failure> 
         }))
     };
     flatten(read())
-}
-
-/// Whether `caller` could open an object so.
-pub(crate) fn check_access(
-    context: &Context,
-    id: i32,
-    access: (bool, bool),
-    caller: &dyn Caller,
-) -> Result<(), Failure> {
-    let object = object::find(context, id)?;
-    let permission = Permission::read(context.pool().map(), object.slot)?;
-    Ok(permission.allow_file(caller, access_bits(access))?)
 }
 
 /// The name of an object, without its slash. ENOENT when it has none any more.
