@@ -1,13 +1,12 @@
 //! Robust mutexes that a thread holds. When it ends and its process goes on, the next thread that
 //! locks one of them gets EOWNERDEAD; the end of a process is seen by its client.
 
-use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_void, pthread_key_t};
-use vshmem_ipc::{Errno, Futex, LockOwner, SharedMutex, WaitEnd, Woke};
-use vshmem_mem::{Deadline, Mapping};
+use vshmem_ipc::{Errno, SharedMutex};
+use vshmem_mem::Mapping;
 
 use crate::attached::attach_table::Changing;
 use crate::process_shared::sleeper;
@@ -119,54 +118,17 @@ fn end_of_thread(turn: usize) {
 fn abandon(address: usize) {
     let Ok(me) = owner::me() else { return };
     let at: *const SharedMutex = std::ptr::with_exposed_provenance(address);
-    let noted = NotedWake::default();
-    {
+    let to_wake = {
         let _changing = Changing::begin();
         if sleeper::offset_of(at).is_none() {
             return;
         }
         // SAFETY: the address is attached, whole, and is not detached as long as the attach table
         // is this thread's alone.
-        if let Some(mutex) = unsafe { mutex_at(at.cast()) } {
-            mutex.abandon(me, &noted);
-        }
-    }
-    noted.wake();
-}
-
-/// Notes whom a change wakes.
-#[derive(Default)]
-struct NotedWake(Cell<Option<(u64, u32)>>);
-
-impl NotedWake {
-    fn wake(&self) {
-        if let Some((offset, most)) = self.0.get() {
-            sleeper::wake_at(offset, most);
-        }
-    }
-}
-
-impl Futex for NotedWake {
-    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
-        !waits()
-    }
-
-    fn wait(
-        &self,
-        _: &AtomicU64,
-        _: &mut dyn FnMut() -> bool,
-        _: Option<Deadline>,
-    ) -> Result<WaitEnd, Errno> {
-        // An owner who gives a mutex up does not wait.
-        Err(Errno::INVAL)
-    }
-
-    fn wake(&self, word: &AtomicU64, most: u32) -> Woke {
-        self.0.set(sleeper::offset_of(word).map(|offset| (offset, most)));
-        Woke::default()
-    }
-
-    fn has_ended(&self, _: LockOwner) -> bool {
-        false
+        let mutex = unsafe { mutex_at(at.cast()) };
+        mutex.and_then(|mutex| mutex.abandon(me)).and_then(|word| sleeper::offset_of(word))
+    };
+    if let Some(offset) = to_wake {
+        sleeper::wake_at(offset, 1);
     }
 }

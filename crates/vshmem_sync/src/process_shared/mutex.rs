@@ -323,7 +323,10 @@ impl SharedMutex {
             return self.unlock_less(me, again);
         }
         let unlocked = |word| if word & INCONSISTENT == 0 { 0 } else { NOT_RECOVERABLE };
-        self.change_own(me, unlocked, futex)
+        if let Some(word) = self.change_own(me, unlocked)? {
+            self.wake(word, futex);
+        }
+        Ok(())
     }
 
     #[cold]
@@ -338,14 +341,10 @@ impl SharedMutex {
 
     /// Changes the word to what `change` makes of it, while it names `me` as the owner: never by a
     /// look first and a swap after that. In between this thread may have been stopped, its client
-    /// ended by others, and the mutex another thread's. When that gives it up, wakes who sleeps.
+    /// ended by others, and the mutex another thread's. Returns the new word if threads are to be
+    /// woken: they sleep, and it does not say so any more.
     #[inline]
-    fn change_own(
-        &self,
-        me: LockOwner,
-        change: impl Fn(u64) -> u64,
-        futex: &dyn Futex,
-    ) -> Result<(), Errno> {
+    fn change_own(&self, me: LockOwner, change: impl Fn(u64) -> u64) -> Result<Option<u64>, Errno> {
         let mut word = self.word.load(Ordering::Relaxed);
         let new = loop {
             if word & OWNER != me.word() {
@@ -359,10 +358,7 @@ impl SharedMutex {
                 Err(now) => word = now,
             }
         };
-        if word & !new & WAITERS != 0 {
-            self.wake(new, futex);
-        }
-        Ok(())
+        Ok((word & !new & WAITERS != 0).then_some(new))
     }
 
     #[cold]
@@ -389,10 +385,14 @@ impl SharedMutex {
     }
 
     /// To be called for each robust mutex that a thread holds when it ends and its process goes on:
-    /// the next thread that locks it gets EOWNERDEAD.
-    pub fn abandon(&self, me: LockOwner, futex: &dyn Futex) {
+    /// the next thread that locks it gets EOWNERDEAD. Where a word is returned, the caller is to
+    /// wake one of the threads that sleep at it.
+    #[must_use]
+    pub fn abandon(&self, me: LockOwner) -> Option<&AtomicU64> {
         // Another thread's by now: nothing to do.
-        let _ = self.change_own(me, |_| INCONSISTENT, futex);
+        self.change_own(me, |_| INCONSISTENT).ok()??;
+        crash_point("mutex", "abandoned");
+        Some(&self.word)
     }
 }
 

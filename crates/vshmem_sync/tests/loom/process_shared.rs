@@ -6,8 +6,8 @@ use loom::thread;
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, Clock, Ordering};
 use vshmem_sync::{
-    LockOwner, MutexKind, MutexType, SharedBarrier, SharedCondvar, SharedMutex, SharedRwLock,
-    SharedSemaphore,
+    Futex, LockOwner, MutexKind, MutexType, SharedBarrier, SharedCondvar, SharedMutex,
+    SharedRwLock, SharedSemaphore,
 };
 use vshmem_wire::ClientId;
 
@@ -104,7 +104,11 @@ fn a_late_unlock_of_an_owner_that_was_declared_dead_leaves_the_next_owner_its_mu
             let locked = Locked::new(true);
             locked.mutex.lock(owner(0), &locked.futex, None).expect("it is free");
             let late: fn(&Locked) = if abandons {
-                |s: &Locked| s.mutex.abandon(owner(0), &s.futex)
+                |s: &Locked| {
+                    if let Some(word) = s.mutex.abandon(owner(0)) {
+                        s.futex.wake(word, 1);
+                    }
+                }
             } else {
                 |s: &Locked| {
                     let unlocked = s.mutex.unlock(owner(0), &s.futex);
