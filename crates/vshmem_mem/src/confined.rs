@@ -2,7 +2,7 @@
 //! itself.
 //!
 //! A filter may come to all threads at once, while one of them is about to make such a call. So the
-//! threads that are in the middle of one are counted, and a filter waits for them.
+//! threads that are in the middle of one are counted, and a filter of all threads waits for them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -25,14 +25,28 @@ static INSIDE: AtomicU32 = AtomicU32::new(0);
 const LOOKS: u32 = 250;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
+/// The threads that a filter comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confined {
+    /// The calling thread, and those that it makes from then on.
+    OneThread,
+    /// All threads at once: SECCOMP_FILTER_FLAG_TSYNC.
+    AllThreads,
+}
+
 /// Makes a call that confines the program (seccomp(2)), and gives -1 if it could not. From before
 /// it on, threads sleep on one word only, with futex(2), even if asked to sleep on two, and what is
 /// asked only to be faster is not asked any more. Once a filter is in force, no attempt that fails
 /// ends that.
-pub fn confine(call: impl FnOnce() -> i32) -> i32 {
+pub fn confine(threads: Confined, call: impl FnOnce() -> i32) -> i32 {
     // Pairs with `unless_confined`: either that sees this, or its call is seen here.
     CONFINED.fetch_add(1, Ordering::SeqCst);
-    wait_for_others();
+    wait_for_others(threads, || {
+        let span = [0, BETWEEN_LOOKS.as_nanos() as i64];
+        // SAFETY: the kernel reads a time, which is there until the call is over. This call is on
+        // the list: a filter may be in force already.
+        unsafe { system_call(libc::SYS_nanosleep, [span.as_ptr().addr(), 0]) };
+    });
     let result = call();
     if result != -1 {
         CONFINED.fetch_or(IN_FORCE, Ordering::SeqCst);
@@ -41,17 +55,18 @@ pub fn confine(call: impl FnOnce() -> i32) -> i32 {
     result
 }
 
-/// Returns when no other thread is inside. This one may be: a handler has interrupted it.
-fn wait_for_others() {
+/// Returns when no other thread is inside to which the filter comes. This one may be: a handler has
+/// interrupted it. A thread that this one makes comes after the filter.
+fn wait_for_others(threads: Confined, mut pause: impl FnMut()) {
+    if threads == Confined::OneThread {
+        return;
+    }
     let own = with(|here| here.inside.load(Ordering::Relaxed));
     for _ in 0..LOOKS {
         if INSIDE.load(Ordering::SeqCst) <= own {
             return;
         }
-        let span = [0, BETWEEN_LOOKS.as_nanos() as i64];
-        // SAFETY: the kernel reads a time, which is there until the call is over. This call is on
-        // the list: a filter may be in force already.
-        unsafe { system_call(libc::SYS_nanosleep, [span.as_ptr().addr(), 0]) };
+        pause();
     }
 }
 
@@ -89,4 +104,39 @@ fn add(word: &AtomicU32, what: u32) {
 /// threads were about to confine stays confined: the filter may have come before the child.
 pub(crate) fn begin_child() {
     INSIDE.store(with(|here| here.inside.load(Ordering::Relaxed)), Ordering::SeqCst);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_filter_of_all_threads_waits_for_the_calls_of_others_and_one_of_a_thread_does_not() {
+        let ((tell, is_inside), (leave, may_leave)) = (channel(), channel());
+        std::thread::scope(|scope| {
+            let other = scope.spawn(move || {
+                unless_confined(|| {
+                    tell.send(()).unwrap();
+                    may_leave.recv().unwrap();
+                })
+            });
+            is_inside.recv().unwrap();
+            wait_for_others(Confined::OneThread, || panic!("it comes to no other thread"));
+            let mut looks = 0;
+            wait_for_others(Confined::AllThreads, || {
+                looks += 1;
+                if looks == 3 {
+                    leave.send(()).unwrap();
+                }
+                if looks >= 3 {
+                    while INSIDE.load(Ordering::SeqCst) != 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            assert_eq!((looks, other.join().unwrap()), (3, Some(())));
+        });
+    }
 }

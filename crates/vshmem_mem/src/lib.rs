@@ -59,7 +59,7 @@ pub use clock::{
     Clock, Deadline, Instant, StallProofTimeout, seconds_now, shortest_sleep, thread_cpu_time,
     ticks,
 };
-pub use confined::{confine, is_confined, unless_confined};
+pub use confined::{Confined, confine, is_confined, unless_confined};
 #[cfg(not(loom))]
 pub use foreign::ForeignWords;
 #[cfg(not(loom))]

@@ -202,7 +202,7 @@ fn a_waker_that_has_confined_itself_makes_no_call_that_its_filter_may_not_know()
     // SAFETY: the child makes system calls on what was prepared before, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        vshmem_mem::confine(|| 0);
+        vshmem_mem::confine(vshmem_mem::Confined::OneThread, || 0);
         forbid();
         known.wake(words.owner, 10);
         unknown.wake(words.owner, 10);

@@ -1,6 +1,7 @@
 //! The calls that change who a process is and what it can reach: passed on, then noticed.
 
 use libc::{c_char, c_int, c_ulong, c_void, gid_t, size_t, uid_t};
+use vshmem_mem::Confined;
 
 use crate::next::next;
 use crate::session::{adjustments, caller, confined, join};
@@ -98,5 +99,9 @@ pub unsafe extern "C" fn prctl(
         next!(c"prctl": fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int,
               (option, a, b, c, d), -1)
     };
-    if option == libc::PR_SET_SECCOMP { confined::confine(call) } else { call() }
+    if option == libc::PR_SET_SECCOMP {
+        confined::confine(Confined::OneThread, call)
+    } else {
+        call()
+    }
 }

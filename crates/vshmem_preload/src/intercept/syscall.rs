@@ -1,6 +1,7 @@
 //! syscall(2): programs that call by number.
 
 use libc::{c_char, c_int, c_long, c_void};
+use vshmem_mem::Confined;
 
 use crate::attached::attach_table::Marks;
 use crate::intercept::{by_number, files, limits, msg, sem, shm};
@@ -168,8 +169,10 @@ impl Call {
                 limits::limit_is_set(int(a), b as u32, c != 0);
                 self.passed_on()
             }
-            libc::SYS_prctl if int(a) == libc::PR_SET_SECCOMP => confined::confine(by_int).into(),
-            libc::SYS_seccomp if confined::confines(a) => confined::confine(by_int).into(),
+            libc::SYS_prctl if int(a) == libc::PR_SET_SECCOMP => {
+                confined::confine(Confined::OneThread, by_int).into()
+            }
+            libc::SYS_seccomp => confined::confine(confined::confined_by(a, b)?, by_int).into(),
             libc::SYS_unshare => self.into_namespaces(a, libc::CLONE_NEWIPC | libc::CLONE_SYSVSEM),
             libc::SYS_setns => self.into_namespaces(b, libc::CLONE_NEWIPC),
             // Where libc's functions of these names change the credentials of all threads, the
