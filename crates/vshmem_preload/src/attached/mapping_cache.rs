@@ -17,14 +17,13 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use rustix::thread::Timespec;
 use vshmem_ipc::{Backing, Errno};
 use vshmem_link::Memory;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
 use crate::attached::addresses::drop_mapping;
-use crate::attached::attach_table::Piece;
+use crate::attached::attach_table::{Piece, pause_between_looks};
 use crate::attached::fixed;
 use crate::process;
 
@@ -47,7 +46,6 @@ const TABLE: usize = 2 << 20;
 /// for a call of the kernel or two: 10 or 20 ms in all. No longer: its handler may wait for this
 /// thread.
 const LOOKS: u32 = 200;
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 const FREE: u32 = 0;
 const CACHED: u32 = 1;
@@ -337,8 +335,7 @@ pub fn drop_range(start: usize, bytes: usize) {
         let mut looks = 0;
         drop_if_touched(entry, start, bytes, || {
             looks += 1;
-            // Not libc's, which a cancellation would end.
-            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
+            pause_between_looks();
             looks < LOOKS
         });
     }

@@ -3,7 +3,7 @@
 use super::piece::Piece;
 use super::table::{Table, TooMany};
 
-/// Who counts attaches: the pool.
+/// What counts attaches: the pool.
 pub trait Counts {
     /// One attach more of a segment that is attached already.
     fn one_more(&self, id: i32);

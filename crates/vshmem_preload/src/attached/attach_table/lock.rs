@@ -95,7 +95,7 @@ pub fn read_consistent<T>(look: impl Fn() -> T) -> Option<T> {
         if looks < 100 {
             rustix::thread::sched_yield();
         } else {
-            let _ = rustix::thread::nanosleep(&slots::LOOK_INTERVAL);
+            slots::pause_between_looks();
         }
     }
 }

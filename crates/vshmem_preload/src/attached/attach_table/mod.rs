@@ -17,5 +17,6 @@ pub use lock::{
     release_after_fork, resume,
 };
 pub use piece::{Marks, Piece, Rights};
+pub use slots::pause_between_looks;
 pub use table::{Table, TooMany};
 pub use units::without_others;

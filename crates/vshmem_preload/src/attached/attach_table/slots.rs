@@ -1,4 +1,5 @@
-//! Slots of threads that attach or detach: who changes pieces waits for the threads in them.
+//! Slots of threads that attach or detach: a thread that changes pieces waits for the threads in
+//! them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,11 +21,15 @@ const MOST_OF_A_LOOK: Duration = Duration::from_millis(1);
 /// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
 pub const PAUSED: usize = 1;
 
-/// Between two looks at a slot, or at the attach table.
-pub const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
-
-/// Who attaches or detaches: the thread, or 0.
+/// The threads that attach or detach, by their names; 0: none.
 static BUSY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+
+/// What a thread does between two looks at what another one is about to end.
+pub fn pause_between_looks() {
+    const SPAN: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+    // Not libc's, which a cancellation would end.
+    let _ = rustix::thread::nanosleep(&SPAN);
+}
 
 /// Takes a slot for a thread.
 pub fn take(me: usize) -> usize {
@@ -73,10 +78,7 @@ fn change_at(slot: usize, from: usize, to: usize) -> bool {
 pub fn await_others(me: usize) {
     let mut looks = 0_u32;
     for slot in &BUSY {
-        await_slot(slot, me, &mut looks, Instant::now, || {
-            // Not libc's, which a cancellation would end.
-            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
-        });
+        await_slot(slot, me, &mut looks, Instant::now, pause_between_looks);
     }
 }
 
@@ -157,10 +159,10 @@ mod tests {
         pauses.get()
     }
 
-    /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its
-    /// slot until it leaves it.
+    /// The whole process is stopped in the middle: a thread that attaches was stopped as well, and
+    /// keeps its slot until it leaves it.
     #[test]
-    fn a_stop_of_the_process_takes_no_slot_from_who_was_stopped_with_it() {
+    fn a_stop_of_the_process_takes_no_slot_from_a_thread_that_was_stopped_with_it() {
         for word in [HOLDER, HOLDER | PAUSED] {
             let slot = AtomicUsize::new(word);
             let pauses = wait_by(&slot, |pause| match pause {
