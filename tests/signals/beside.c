@@ -17,7 +17,7 @@
 #include "trace.h"
 
 static struct {
-	volatile int thread, may_confine, has_confined, has_failed, is_over;
+	volatile int thread, calls, may_confine, has_confined, has_failed, is_over;
 } *told;
 static int is_for_all;
 
@@ -44,6 +44,12 @@ static void slow_call(void)
 	shmctl(id, IPC_RMID, NULL);
 	/* The filter allows this one. */
 	syscall(SYS_nanosleep, &soon, NULL);
+}
+
+static void count_call(void)
+{
+	slow_call();
+	__atomic_add_fetch(&told->calls, 1, __ATOMIC_RELEASE);
 }
 
 /* The library makes the calls that a filter may forbid once in a second. */
@@ -77,7 +83,7 @@ static void traced(void)
 	wait_for(&told->thread);
 	trace_me();
 	while (is_for_all && !is_told(&told->has_confined))
-		slow_call();
+		count_call();
 	if (!is_for_all && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != -1)
 		fail("a filter without code");
 	tell(&told->has_failed, 1);
@@ -95,25 +101,49 @@ static int confines_itself(const struct ptrace_syscall_info *call)
 	return call->entry.nr == SYS_prctl && call->entry.args[0] == PR_SET_SECCOMP;
 }
 
-/* Whether the thread that confines waits for the other's call to end. */
-static int waits(pid_t child)
+static void trace_thread(pid_t thread)
 {
-	char path[64], text[64] = "";
-	snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", child, told->thread);
-	FILE *file = fopen(path, "r");
-	if (!file)
-		fail(path);
-	if (!fgets(text, sizeof text, file))
-		text[0] = 0;
-	fclose(file);
-	return atol(text) == SYS_nanosleep && text[0] != 'r';
+	int status;
+	if (ptrace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0)
+		fail("PTRACE_SEIZE");
+	ptrace(PTRACE_INTERRUPT, thread, 0, 0);
+	if (waitpid(thread, &status, __WALL) != thread)
+		fail("to trace a thread");
 }
 
+/* Lets a traced thread run until it is about to sleep or to install the filter. */
+static unsigned long call_that_decides(pid_t thread)
+{
+	int status;
+	struct ptrace_syscall_info call;
+	do {
+		ptrace(PTRACE_SYSCALL, thread, 0, 0);
+		if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status))
+			fail("a thread has ended");
+		if (ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof call, &call) <= 0)
+			fail("PTRACE_GET_SYSCALL_INFO");
+	} while (call.op != PTRACE_SYSCALL_INFO_ENTRY
+		|| (call.entry.nr != SYS_nanosleep && call.entry.nr != SYS_seccomp));
+	return call.entry.nr;
+}
+
+/* The thread that confines stays before its first sleep, in which it waits for the other's call,
+ * until that is over. */
 static void let_other_thread_confine(pid_t child)
 {
+	if (is_for_all)
+		trace_thread(told->thread);
 	tell(&told->may_confine, 1);
-	while (!is_told(&told->has_confined) && !(is_for_all && waits(child)))
-		sched_yield();
+	if (is_for_all) {
+		int calls = is_told(&told->calls);
+		if (call_that_decides(told->thread) == SYS_nanosleep) {
+			ptrace(PTRACE_CONT, child, 0, 0);
+			while (is_told(&told->calls) == calls)
+				sched_yield();
+		}
+		ptrace(PTRACE_DETACH, told->thread, 0, 0);
+	}
+	wait_for(&told->has_confined);
 }
 
 int main(int count, char **words)

@@ -90,26 +90,34 @@ static void *send_to_the_other(void *context)
 	return NULL;
 }
 
-enum { TURNS = 1000 };
-
-CASE(mq_notify_signal_beside_those_of_another_queue)
+/* How often the signal of a message is late, while a thread does `role`. `await` returns when the
+ * queue's notice is asked for. */
+static void count_late(void *(*role)(void *), void (*await)(int turn))
 {
+	enum { TURNS = 1000 };
 	int late = 0;
 	make_both();
 	handle(SIGUSR1, ignore_quietly, SA_RESTART);
-	pthread_t thread = beside(send_to_the_other);
+	pthread_t thread = beside(role);
 	for (int turn = 0; turn < TURNS; turn++) {
-		while (ask(queue, SIGEV_SIGNAL, SIGUSR2) != 0)
-			sched_yield();
-		int before = told;
+		await(turn);
 		mq_put(queue, "a", 0);
-		late += told != before + 1;
+		late += told != turn + 1;
 		mq_taken(queue);
 	}
 	is_over = true;
 	pthread_join(thread, NULL);
 	say("%d late", late);
 }
+
+static void ask_here(int turn)
+{
+	(void)turn;
+	while (ask(queue, SIGEV_SIGNAL, SIGUSR2) != 0)
+		sched_yield();
+}
+
+CASE(mq_notify_signal_beside_those_of_another_queue) { count_late(send_to_the_other, ask_here); }
 
 static atomic_int registered;
 
@@ -122,19 +130,13 @@ static void *register_anew(void *context)
 	return NULL;
 }
 
+static void await_registered(int turn)
+{
+	while (registered == turn)
+		sched_yield();
+}
+
 CASE(mq_notify_signal_while_a_thread_registers_anew)
 {
-	int late = 0;
-	make_both();
-	pthread_t thread = beside(register_anew);
-	for (int turn = 0; turn < TURNS; turn++) {
-		while (registered == turn)
-			sched_yield();
-		mq_put(queue, "a", 0);
-		late += told != turn + 1;
-		mq_taken(queue);
-	}
-	is_over = true;
-	pthread_join(thread, NULL);
-	say("%d late", late);
+	count_late(register_anew, await_registered);
 }

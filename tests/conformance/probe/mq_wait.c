@@ -169,53 +169,78 @@ CASE(mq_receiver_goes_on_after_a_handler) { restart(receive_interrupted, false);
 CASE(mq_sender_goes_on_after_a_handler) { restart(send_interrupted, true); }
 CASE(mq_timed_receiver_goes_on_after_a_handler) { restart(receive_timed, false); }
 
-/* A handler that makes the call possible, and returns when the call has no time left. */
+/* A handler that makes the call possible, and returns when the call has no time left. If it had
+ * none left when the handler began, the handler does nothing: the child ends with TOO_LATE. */
+enum { TOO_LATE = 2 };
 static struct timespec no_time_left;
 static const char *(*do_meanwhile)(void);
 static const char *done_meanwhile;
+static volatile sig_atomic_t is_handled;
 
 static const char *send_meanwhile(void) { return got(mq_put(queue, "meanwhile", 1)); }
 
 static const char *receive_meanwhile(void) { return mq_taken(queue); }
 
-static void run_out_of_time(int signal)
+static bool has_time_left(void)
 {
 	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec < no_time_left.tv_sec
+		|| (now.tv_sec == no_time_left.tv_sec && now.tv_nsec < no_time_left.tv_nsec);
+}
+
+static void run_out_of_time(int signal)
+{
 	(void)signal;
-	done_meanwhile = do_meanwhile();
-	do
-		clock_gettime(CLOCK_REALTIME, &now);
-	while (now.tv_sec < no_time_left.tv_sec
-		|| (now.tv_sec == no_time_left.tv_sec && now.tv_nsec < no_time_left.tv_nsec));
+	if (has_time_left())
+		done_meanwhile = do_meanwhile();
+	while (has_time_left())
+		;
+	is_handled = true;
+}
+
+static void await_handler(void)
+{
+	while (!is_handled)
+		usleep(1000);
+	if (!done_meanwhile)
+		_exit(TOO_LATE);
 }
 
 static void receive_out_of_time(void *context)
 {
 	char text[16] = "";
-	(void)context;
 	do_meanwhile = send_meanwhile;
-	no_time_left = mq_after(3000);
+	no_time_left = mq_after(*(long *)context);
 	handle(SIGUSR1, run_out_of_time, SA_RESTART);
 	const char *received = got(mq_timedreceive(queue, text, 16, NULL, &no_time_left));
+	await_handler();
 	say("receiver: %s, %s; meanwhile %s", received, text, done_meanwhile);
 }
 
 static void send_out_of_time(void *context)
 {
-	(void)context;
 	do_meanwhile = receive_meanwhile;
-	no_time_left = mq_after(3000);
+	no_time_left = mq_after(*(long *)context);
 	handle(SIGUSR1, run_out_of_time, SA_RESTART);
 	const char *sent = got(mq_timedsend(queue, "b", 2, 0, &no_time_left));
+	await_handler();
 	say("sender: %s; meanwhile %s", sent, done_meanwhile);
 }
 
+/* Again with twice the time, until the child's call sleeps when the signal comes. */
 static void run_out(role_fn *role)
 {
-	pid_t child = start(role, NULL);
-	await_asleep(child);
-	kill(child, SIGUSR1);
-	say("%s", ended(finish(child)));
+	int status;
+	long milliseconds = 250;
+	do {
+		pid_t child = start(role, &milliseconds);
+		await_asleep(child);
+		kill(child, SIGUSR1);
+		status = finish(child);
+		milliseconds *= 2;
+	} while (WIFEXITED(status) && WEXITSTATUS(status) == TOO_LATE);
+	say("%s", ended(status));
 	say("%s", mq_described(queue));
 }
 
