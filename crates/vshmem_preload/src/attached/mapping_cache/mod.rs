@@ -14,8 +14,10 @@
 //! A fixed table without a lock, because shmat and shmdt may be called from signal handlers:
 //! a thread that does not get an entry does without.
 
+mod entry;
+
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use vshmem_ipc::{Backing, Errno};
 use vshmem_link::Memory;
@@ -26,6 +28,8 @@ use crate::attached::addresses::drop_mapping;
 use crate::attached::attach_table::{Piece, pause_between_looks};
 use crate::attached::fixed;
 use crate::process;
+
+use entry::{Entry, FREE, GIVEN_UP, TOTAL, claimed};
 
 /// Mappings at most.
 const MOST: usize = 16;
@@ -47,41 +51,7 @@ const TABLE: usize = 2 << 20;
 /// thread.
 const LOOKS: u32 = 200;
 
-const FREE: u32 = 0;
-const CACHED: u32 = 1;
-/// With the number of the thread that has claimed an entry: its claimer's, which a child keeps.
-const CLAIMED: u32 = 2;
-
-/// The state of an entry that this thread has claimed.
-fn claimed() -> u32 {
-    process::this_thread() as u32 | CLAIMED
-}
-
-#[derive(Debug)]
-struct Entry {
-    state: AtomicU32,
-    /// Of the pool.
-    offset: AtomicU64,
-    start: AtomicUsize,
-    bytes: AtomicUsize,
-    /// Whether no access is allowed.
-    closed: AtomicBool,
-    /// When it came, in arrivals.
-    turn: AtomicU64,
-}
-
-static ENTRIES: [Entry; MOST] = [const {
-    Entry {
-        state: AtomicU32::new(FREE),
-        offset: AtomicU64::new(0),
-        start: AtomicUsize::new(0),
-        bytes: AtomicUsize::new(0),
-        closed: AtomicBool::new(false),
-        turn: AtomicU64::new(0),
-    }
-}; MOST];
-/// Bytes of all entries that are not free.
-static TOTAL: AtomicUsize = AtomicUsize::new(0);
+static ENTRIES: [Entry; MOST] = [const { Entry::new() }; MOST];
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether mappings are kept at all.
@@ -91,63 +61,6 @@ const YES: u32 = 1;
 const NO: u32 = 2;
 /// Set for good when a program does to its mappings what would show in a later attach.
 static CLOSED: AtomicBool = AtomicBool::new(false);
-
-impl Entry {
-    fn is(&self, wanted: impl Fn(&Self) -> bool) -> bool {
-        self.state.load(Ordering::Acquire) == CACHED && wanted(self)
-    }
-
-    /// Makes the entry the caller's if it is as wanted.
-    fn claim(&self, wanted: impl Fn(&Self) -> bool) -> bool {
-        let mine = self.is(&wanted)
-            && self
-                .state
-                .compare_exchange(CACHED, claimed(), Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        // Between the look and the claim it may have become another one.
-        if mine && !wanted(self) {
-            self.state.store(CACHED, Ordering::Release);
-            return false;
-        }
-        mine
-    }
-
-    /// By another thread: this one's claim is that of a call which its handler has interrupted.
-    fn is_another_threads(&self) -> bool {
-        let state = self.state.load(Ordering::Acquire);
-        state & CLAIMED != 0 && state != claimed()
-    }
-
-    fn range(&self) -> (usize, usize) {
-        (self.start.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
-    }
-
-    fn shows(&self, offset: u64, bytes: usize) -> bool {
-        self.offset.load(Ordering::Relaxed) == offset && self.bytes.load(Ordering::Relaxed) == bytes
-    }
-
-    fn covers(&self, offset: u64, bytes: u64) -> bool {
-        let begin = self.offset.load(Ordering::Relaxed);
-        let end = begin.saturating_add(self.bytes.load(Ordering::Relaxed) as u64);
-        begin <= offset && offset.saturating_add(bytes) <= end
-    }
-
-    /// Allows loads and stores; whether it could.
-    fn open(&self) -> bool {
-        let (start, bytes) = self.range();
-        !self.closed.swap(false, Ordering::Relaxed)
-            || NonNull::new(start as *mut u8).is_some_and(|start| {
-                // SAFETY: the claimer owns the mapping.
-                unsafe { vshmem_mem::protect(start, bytes, Some(Protection::READ_WRITE)) }.is_ok()
-            })
-    }
-
-    /// The claimer gives the entry up: what it said is another's, or no more.
-    fn vacate(&self) {
-        TOTAL.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::AcqRel);
-        self.state.store(FREE, Ordering::Release);
-    }
-}
 
 /// A program with a bound on its address space needs all of it itself.
 pub fn is_allowed() -> bool {
@@ -178,7 +91,9 @@ pub fn take(offset: u64, bytes: usize) -> Option<usize> {
     let entry = ENTRIES.iter().find(|entry| entry.claim(|entry| entry.shows(offset, bytes)))?;
     let (start, _) = entry.range();
     let opened = entry.open();
-    entry.vacate();
+    if !entry.vacate() {
+        return None;
+    }
     if !opened {
         drop_mapping(start, bytes);
     }
@@ -255,7 +170,7 @@ fn store(offset: u64, start: usize, bytes: usize, closed: bool) {
                 entry.closed.store(closed, Ordering::Relaxed);
                 entry.turn.store(TURNS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                 TOTAL.fetch_add(bytes, Ordering::AcqRel);
-                entry.state.store(CACHED, Ordering::Release);
+                entry.keep();
                 return;
             }
         }
@@ -275,9 +190,7 @@ fn drop_oldest() -> bool {
 fn drop_entry(entry: &Entry, wanted: impl Fn(&Entry) -> bool) -> bool {
     let mine = entry.claim(wanted);
     if mine {
-        let (start, bytes) = entry.range();
-        drop_mapping(start, bytes);
-        entry.vacate();
+        entry.discard();
     }
     mine
 }
@@ -312,7 +225,7 @@ pub fn begin_child() {
     let mut kept = 0;
     for entry in &ENTRIES {
         if !drop_entry(entry, |_| true) && entry.state.load(Ordering::Relaxed) != FREE {
-            if entry.state.load(Ordering::Relaxed) == claimed() {
+            if entry.state.load(Ordering::Relaxed) & !GIVEN_UP == claimed() {
                 // It may be counted already, or be no more: then too much is, and never too little,
                 // by which entries would be passed over.
                 kept += entry.bytes.load(Ordering::Relaxed);
@@ -325,8 +238,8 @@ pub fn begin_child() {
 }
 
 /// Unmaps what touches a range that a program is about to do something to: it is to find nothing.
-/// Nor may another thread that has claimed such a mapping unmap it later, when the program's own
-/// lies there.
+/// Nor may a thread that has claimed such a mapping unmap it later, when the program's own lies
+/// there: it ends, or learns that the range was given up.
 pub fn drop_range(start: usize, bytes: usize) {
     if TOTAL.load(Ordering::Relaxed) == 0 {
         return;
@@ -348,7 +261,15 @@ fn drop_if_touched(entry: &Entry, start: usize, bytes: usize, mut pause: impl Fn
         let (from, length) = entry.range();
         from < end && from + length > start
     };
-    while !drop_entry(entry, touches) && entry.is_another_threads() && touches(entry) && pause() {}
+    while !drop_entry(entry, touches)
+        && let Some(state) = entry.claim_in_force()
+        && touches(entry)
+    {
+        // What this thread has claimed is that of a call which its handler has interrupted.
+        if state == claimed() || !pause() {
+            entry.give_up(state);
+        }
+    }
 }
 
 /// Makes new pages ready, through a mapping that is here if there is one.
@@ -367,11 +288,12 @@ impl Backing for Through<'_> {
                 let begin = start + (offset - entry.offset.load(Ordering::Relaxed)) as usize;
                 clear(begin, bytes as usize);
                 // It stays open: the attach is about to follow.
-                entry.state.store(CACHED, Ordering::Release);
-                return Ok(());
+                if entry.keep() {
+                    return Ok(());
+                }
+            } else {
+                entry.discard();
             }
-            drop_mapping(start, entry.range().1);
-            entry.vacate();
         }
         let is_small = !is_device() && bytes < WORTH_MAPPING;
         if is_small || bytes > LARGEST as u64 || !is_allowed() {
@@ -448,6 +370,28 @@ mod tests {
             true
         });
         assert_eq!(looks, 3, "it was not waited for");
+    }
+
+    /// Its handler may have left the call by siglongjmp(3). Or else it goes on at last.
+    #[test]
+    fn a_thread_that_keeps_an_entry_for_too_long_is_waited_for_once_and_leaves_the_range_alone() {
+        let _alone = TABLE_IN_USE.lock().unwrap();
+        let [entry, ..] = &ENTRIES;
+        for thread in [std::thread::spawn(claimed).join().unwrap(), claimed()] {
+            let most = if thread == claimed() { 0 } else { 3 };
+            fill(entry, thread);
+            let mut looks = 0;
+            for _ in 0..2 {
+                drop_if_touched(entry, 1 << 44, BYTES, || {
+                    looks += 1;
+                    looks < most
+                });
+            }
+            assert_eq!(looks, most);
+            assert!(!entry.keep(), "it stays in the cache");
+            assert_eq!(entry.state.load(Ordering::Relaxed), FREE);
+            assert_eq!(TOTAL.load(Ordering::Relaxed), 0);
+        }
     }
 
     #[test]
