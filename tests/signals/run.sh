@@ -49,6 +49,8 @@ ok "a filter that ends the process" "$programs/confined" kill
 ok "a filter before the first call" "$programs/confined" late
 ok "a filter, and no descriptor left" "$programs/confined" closed
 ok "a filter, and an mremap that fails" "$programs/confined" remap
+ok "a filter, and a shmat over an attach that fails" "$programs/remapped" shmat
+SHARE=all,posix ok "a filter, and an mmap over an attach that fails" "$programs/remapped" mmap
 for call in futex mmap munmap mremap mprotect madvise fstat fallocate pwrite64 geteuid capget rt_sigprocmask; do
 	ok "a filter that refuses $call" "$programs/confined" errno $call
 done

@@ -12,7 +12,7 @@ use crate::attached::addresses::{PAGE, drop_mapping, drop_range};
 use crate::attached::attach_table::{Attaching, Changing, Marks, Piece, Rights};
 use crate::attached::{future_locks, mapping_cache, pieces};
 use crate::errno;
-use crate::mapping::user;
+use crate::mapping::{reconcile, user};
 use crate::next::system_call;
 use crate::session::caller::Me;
 use crate::session::{current, exit};
@@ -162,7 +162,12 @@ fn map_segment(
             }
             // SAFETY: without REMAP the place was just reserved and is not used; with it the
             // program has asked for what lies there to be replaced.
-            unsafe { session.link().map_at(offset, bytes, protection, at) }
+            let mapping = unsafe { session.link().map_at(offset, bytes, protection, at) };
+            if replace && mapping.is_err() {
+                // What lay there may be unmapped by now, as when a call of the kernel's fails.
+                reconcile::unmapped(session.client(), start, bytes);
+            }
+            mapping
         }
     };
     let start = match mapping {

@@ -9,7 +9,7 @@ use crate::attached::fixed::touches as is_fixed;
 use crate::attached::{mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::change::change;
-use crate::mapping::{fixed, user, whole_units};
+use crate::mapping::{fixed, reconcile, user, whole_units};
 use crate::next::system_call;
 
 /// The rights that a mapping has.
@@ -39,7 +39,11 @@ pub fn protect(
         return -1;
     }
     let result = if is_fixed(from, length) {
-        fixed::protect(from, length, rights)
+        let result = fixed::protect(from, length, rights);
+        if result != 0 {
+            reconcile::unmapped(session.client(), from, length);
+        }
+        result
     } else {
         whole_units::again(call(), from, length, |start, bytes| {
             protect_units(start, bytes, rights, key)

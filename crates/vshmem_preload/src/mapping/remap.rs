@@ -222,6 +222,7 @@ fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Re
     this_client.attach_again(first.id)?;
     if let Err(error) = map_pages(session, shown) {
         let _ = this_client.shmdt(first.id);
+        reconcile::unmapped(this_client, start, bytes);
         return Err(error);
     }
     pieces::forget_range(this_client, start, bytes);

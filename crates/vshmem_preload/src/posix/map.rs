@@ -16,7 +16,7 @@ use crate::attached::addresses::{PAGE, drop_range};
 use crate::attached::attach_table::{Attaching, Changing, Marks, Piece, Rights};
 use crate::attached::{future_locks, mapping_cache, pieces};
 use crate::errno;
-use crate::mapping::{attach, unmap, user};
+use crate::mapping::{attach, reconcile, unmap, user};
 use crate::next::system_call;
 use crate::object_descriptors::{Descriptor, Object, open};
 use crate::posix::{adopt, transfer};
@@ -175,10 +175,12 @@ fn attach_at(session: &Session, id: i32, request: Request, writable: bool) -> Re
     let part =
         |object: Attachment| Part { offset: object.offset, whole: object.bytes as usize, request };
     let map = |object| {
-        let start = part(object).place(session)?;
+        let placed = part(object).place(session);
         if request.has(libc::MAP_FIXED) {
-            pieces::forget_range(session.client(), start, request.bytes);
+            let follow = if placed.is_ok() { pieces::forget_range } else { reconcile::unmapped };
+            follow(session.client(), request.start, request.bytes);
         }
+        let start = placed?;
         NonNull::new(start as *mut u8).ok_or(Errno::PERM)
     };
     let piece = |object, start| part(object).piece(id, start, writable);
