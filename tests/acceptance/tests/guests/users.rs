@@ -47,7 +47,7 @@ fn open_to_all(guests: &Guests, guest: u32) {
     guests.shell(guest, open).ok();
 }
 
-fn everybody_wakes_everybody(guests: &Guests, users: &mut [Actor]) {
+pub fn everybody_wakes_everybody(guests: &Guests, users: &mut [Actor]) {
     let set = users[0].number("semget 0 1 0666");
     let queue = users[0].number("msgget 0 0666");
     for waker in 0..users.len() {

@@ -15,6 +15,7 @@ mod exchange;
 mod four;
 #[path = "../guests/idle.rs"]
 mod idle;
+mod late_driver;
 #[path = "../guests/locks.rs"]
 mod locks;
 #[path = "../guests/objects.rs"]
@@ -48,6 +49,7 @@ const TESTS: &[&[Test]] = &[
         ("a_server_killed_in_the_middle_of_hand_overs_harms_nobody", turns::served_anew),
         ("an_ordinary_user_of_a_guest_can_do_everything", rights::ordinary),
         ("a_user_without_rights_on_the_device_is_told_so", rights::closed),
+        ("members_use_a_pool_whose_driver_came_after_root", late_driver::members),
         ("a_guest_behaves_so_on_every_device", devices::all),
         ("members_of_one_pool_see_nothing_of_another_pools_guests", two_pools::matrix),
         ("four_guests_and_the_host_are_five_members_of_one_pool", four::turns),
