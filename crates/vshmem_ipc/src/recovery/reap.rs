@@ -35,13 +35,18 @@ fn reap_pid(
     let mut found = false;
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
+        let pid_at = field!(slot, ClientSlot, pid);
+        // Nearly all slots are other processes', which one look shows.
+        if load_value(map, pid_at)? != pid {
+            continue;
+        }
         // The client id first: if the slot gets a new owner now, reaping sees another client in it.
         // Whether the process lives is asked last: its pid may be another's by then.
         let id = context.pool().client_id_in(client)?;
         let state = load_value(map, field!(slot, ClientSlot, state))?;
         let same = state != ClientState::Free as u32
             && load_value(map, field!(slot, ClientSlot, domain))? == context.domain()
-            && load_value(map, field!(slot, ClientSlot, pid))? == pid;
+            && load_value(map, pid_at)? == pid;
         if same && gone(pid, context.pool().start_of(slot)?) {
             reap_client(context, lock_context, id)?;
             found = true;

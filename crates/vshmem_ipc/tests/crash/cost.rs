@@ -90,3 +90,20 @@ fn a_death_costs_what_the_dead_held_and_not_what_the_pool_has() {
     let (few, many) = (cost(large(), 1, MOST / 10), cost(large(), 1, MOST));
     assert!(few < many && many <= 11 * few, "{many} looks for ten times what costs {few}");
 }
+
+/// A parent that has waited for a child knows its pid.
+#[test]
+fn to_find_a_client_by_its_pid_takes_one_look_for_each_slot() {
+    const OTHERS: u32 = 1000;
+    let pool: Arc<Pool> = pool_of(large());
+    let parent = join(&pool, 1);
+    let others: Vec<Client> = (0..OTHERS).map(|nth| join(&pool, 10_000 + nth)).collect();
+    let find = || parent.reap_process(5, |_, _| true).expect("a search");
+    // The parent's thread slot is no part of what is counted.
+    assert!(!find());
+    let before = accesses();
+    assert!(!find());
+    let looks = accesses() - before;
+    assert!(looks < u64::from(OTHERS) + 100, "{looks} looks beside {OTHERS} clients");
+    drop(others);
+}
