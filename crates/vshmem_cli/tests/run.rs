@@ -120,7 +120,7 @@ fn a_program_is_a_client_until_its_agent_has_reaped_it() {
     until("it is the program by now", || {
         fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "sleep\n"
     });
-    let said = rig::refusal(&["pool", "rm", &name.0], &["1 clients use it", "--force"]);
+    let said = rig::refusal(&["pool", "rm", &name.0], &["1 client uses it", "--force"]);
     assert!(said.contains(&format!(":{pid}")), "{said}");
     // The agent is no child that the program could wait for.
     let children =

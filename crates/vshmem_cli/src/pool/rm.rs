@@ -95,8 +95,8 @@ impl Rm {
             return Ok(());
         }
         failed(format!(
-            "pool {name}: {} clients use it ({}). `vshmem ls --pool {name}` shows what they hold; end them first, or remove it anyway: `vshmem pool rm {name} --force`",
-            users.len(),
+            "pool {name}: {} it ({}). `vshmem ls --pool {name}` shows what they hold; end them first, or remove it anyway: `vshmem pool rm {name} --force`",
+            counted(users.len(), "client uses", "clients use"),
             first_of(&users)
         ))
     }
@@ -110,11 +110,16 @@ impl Rm {
             return Ok(());
         }
         failed(format!(
-            "pool {name}: {} processes have its file mapped, as a virtual machine that was given it does ({}). End these first, or remove it anyway: `vshmem pool rm {name} --force`",
-            holders.len(),
+            "pool {name}: {} its file mapped, as a virtual machine that was given it does ({}). End these first, or remove it anyway: `vshmem pool rm {name} --force`",
+            counted(holders.len(), "process has", "processes have"),
             first_of(&holders)
         ))
     }
+}
+
+/// A number with the words for one or for several.
+fn counted(number: usize, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
 }
 
 /// Clients of this domain, and its agent.
@@ -216,4 +221,15 @@ fn remove_domain(name: &str, pool: PoolDomain) -> Result<(), Failure> {
         ))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_named_as_several() {
+        let words = |number| counted(number, "client uses", "clients use");
+        assert_eq!([1, 2].map(words), ["1 client uses", "2 clients use"]);
+    }
 }

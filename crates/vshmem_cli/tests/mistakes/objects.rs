@@ -104,7 +104,7 @@ pub const ROWS: &[Mistake] = &[
         },
         line: "pool rm {pool}",
         code: 1,
-        says: &["1 clients use it"],
+        says: &["1 client uses it"],
         proposes: "vshmem pool rm {pool} --force",
     },
     Mistake {
@@ -115,7 +115,7 @@ pub const ROWS: &[Mistake] = &[
         },
         line: "pool rm {pool}",
         code: 1,
-        says: &["1 processes have its file mapped", "virtual machine"],
+        says: &["its file mapped", "virtual machine"],
         proposes: "vshmem pool rm {pool} --force",
     },
     Mistake {
@@ -128,7 +128,7 @@ pub const ROWS: &[Mistake] = &[
         },
         line: "pool rm {pool}",
         code: 1,
-        says: &["1 processes have its file mapped", "virtual machine"],
+        says: &["its file mapped", "virtual machine"],
         proposes: "vshmem pool rm {pool} --force",
     },
     Mistake {

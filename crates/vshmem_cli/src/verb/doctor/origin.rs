@@ -19,6 +19,9 @@ pub enum Origin {
 /// The command as the package installs it.
 const INSTALLED: &str = "/usr/bin/vshmem";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// A lab gives its guests what its host has, and only the host's doctor knows how that came there.
+const ON_THE_HOST: &str =
+    "on the host: what `vshmem doctor` says there, then `vshmem lab down` and `vshmem lab up`";
 
 impl Origin {
     /// Of this process.
@@ -47,7 +50,7 @@ impl Origin {
     pub fn library(&self) -> String {
         match self {
             Self::Tree(tree) => format!("`make -C {} build`", tree.display()),
-            Self::LabGuest => "on the host, in vshmem's sources: `make build`, then `vshmem lab down` and `vshmem lab up`".to_owned(),
+            Self::LabGuest => ON_THE_HOST.to_owned(),
             Self::Package => format!(
                 "in the directory with vshmem's packages: `apt-get install --reinstall ./vshmem_{VERSION}_*.deb`"
             ),
@@ -95,9 +98,9 @@ impl Origin {
             Self::Tree(tree) => {
                 format!("`apt-get install libopenmpi-dev && make -C {} build`", tree.display())
             }
-            Self::LabGuest => "on the host, in vshmem's sources: `apt-get install libopenmpi-dev && make build`, then `vshmem lab down` and `vshmem lab up`".to_owned(),
+            Self::LabGuest => ON_THE_HOST.to_owned(),
             Self::Package => format!(
-                "in the directory with vshmem's packages: `apt-get install ./vshmem-openmpi_{VERSION}_*.deb`"
+                "in the directory with vshmem's packages: `apt-get install ./libvshmem0_{VERSION}_*.deb ./vshmem-openmpi_{VERSION}_*.deb`"
             ),
             Self::Prefix(prefix) => format!(
                 "in vshmem's sources: `apt-get install libopenmpi-dev && make build && make install PREFIX={}`",
@@ -156,6 +159,14 @@ mod tests {
         }
     }
 
+    /// Its host may have packages and no sources.
+    #[test]
+    fn a_guest_of_the_lab_is_sent_to_its_hosts_doctor() {
+        for help in [Origin::LabGuest.library(), Origin::LabGuest.components()] {
+            assert!(help.contains("`vshmem doctor`") && !help.contains("make build"), "{help}");
+        }
+    }
+
     #[test]
     fn files_of_packages_are_known_to_the_package_manager() {
         if Command::new("dpkg-query").arg("--version").output().is_ok() {
@@ -167,6 +178,12 @@ mod tests {
     /// No repository has these packages: apt takes their files.
     #[test]
     fn an_installed_guest_is_sent_to_what_was_installed_with_it_and_not_to_sources() {
+        // Neither has what these depend on.
+        let components = Origin::Package.components();
+        assert!(
+            [" ./vshmem-openmpi_", " ./libvshmem0_"].iter().all(|file| components.contains(file)),
+            "{components}"
+        );
         if is_built() {
             return;
         }
