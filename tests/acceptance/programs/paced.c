@@ -1,6 +1,6 @@
 /* A load that is known: paced SET QUEUE TURNS A-SECOND. In each turn two operations on semaphore 0
- * of the set, and a message of 64 bytes and its receipt. Several may run at once: whoever receives
- * takes any message, and has sent one before. So many turns begin in a second, if the machine is
+ * of the set, and a message of 64 bytes and its receipt. Several may run at once: each takes any
+ * message, and has sent one before. So many turns begin in a second, if the machine is
  * fast enough; how many it were is written at the end. */
 #include <errno.h>
 #include <stdint.h>
