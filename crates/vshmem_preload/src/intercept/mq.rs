@@ -5,20 +5,19 @@ use vshmem_session::Posix;
 
 use crate::errno;
 use crate::next::next;
-use crate::object_descriptors::open;
-use crate::posix::queue::Found;
+use crate::object_descriptors::{OpenQueue, open};
 use crate::posix::{adopt, follow, name, notice, queue};
 use crate::session::route;
 
 /// The queue of the pool that a descriptor is of. One that has come from elsewhere is looked at
 /// once.
 #[inline]
-fn ours(file: mqd_t) -> Option<Found> {
+fn ours(file: mqd_t) -> Option<OpenQueue> {
     open::queue(file).or_else(|| adopted(file))
 }
 
 #[cold]
-fn adopted(file: mqd_t) -> Option<Found> {
+fn adopted(file: mqd_t) -> Option<OpenQueue> {
     let may_be = route::posix_in_pool(Posix::Queue) && open::object_of(file).is_none();
     if may_be {
         adopt::adopt(file);

@@ -9,4 +9,4 @@ pub mod marker;
 pub mod open;
 pub mod table;
 
-pub use table::{Access, Descriptor, Object};
+pub use table::{Access, Descriptor, Object, OpenQueue};

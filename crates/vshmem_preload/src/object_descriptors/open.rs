@@ -6,7 +6,7 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use libc::c_int;
 use vshmem_ipc::{Client, Errno};
 
-use super::table::{Descriptor, Object, Table};
+use super::table::{Descriptor, Object, OpenQueue, Table};
 use super::{marker, table::Access};
 use crate::next::system_call;
 use crate::{errno, process};
@@ -159,15 +159,10 @@ fn is_nonblocking(file: c_int, descriptor: Descriptor) -> Option<bool> {
     (flags >= 0 && is_same).then_some(flags as c_int & libc::O_NONBLOCK != 0)
 }
 
-/// The queue that a descriptor is of, as far as is known, what it is open for, and whether it is
-/// nonblocking.
+/// The queue that a descriptor is of, as far as is known.
 #[inline]
-pub fn queue(file: c_int) -> Option<(i32, Descriptor, bool)> {
-    let (descriptor, nonblocking) = OPEN.get_marked(file)?;
-    match descriptor.object {
-        Object::Queue(id) => Some((id, descriptor, nonblocking)),
-        Object::SharedMemory(_) => None,
-    }
+pub fn queue(file: c_int) -> Option<OpenQueue> {
+    OPEN.queue(file)
 }
 
 /// A number stands for nothing any more, because it is about to be closed. The caller gives the

@@ -61,6 +61,38 @@ pub struct Descriptor {
     pub identity: Identity,
 }
 
+/// What a call on a queue has to know of its descriptor, in one word: parts that are stored one by
+/// one and loaded together, as a structure's are on its way, make the processor wait for the
+/// stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenQueue(u64);
+
+impl OpenQueue {
+    /// The queue's id in the pool.
+    #[inline]
+    pub fn id(self) -> i32 {
+        self.0 as u32 as i32
+    }
+
+    /// O_RDONLY or O_RDWR.
+    #[inline]
+    pub fn may_receive(self) -> bool {
+        self.0 & READ != 0
+    }
+
+    /// O_WRONLY or O_RDWR.
+    #[inline]
+    pub fn may_send(self) -> bool {
+        self.0 & WRITE != 0
+    }
+
+    /// O_NONBLOCK, as far as is known.
+    #[inline]
+    pub fn is_nonblocking(self) -> bool {
+        self.0 & WAITS_NOT != 0
+    }
+}
+
 /// There is no place in the table: the number is too large, there is no memory, or another thread
 /// is at the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +110,8 @@ const TURN: u64 = 8;
 const QUEUE: u64 = 1 << 32;
 const READ: u64 = 1 << 33;
 const WRITE: u64 = 1 << 34;
+/// Only in [`OpenQueue`]; in the table it is a mark of the state.
+const WAITS_NOT: u64 = 1 << 35;
 
 /// Object and access in one word.
 fn pack(descriptor: Descriptor) -> u64 {
@@ -112,29 +146,39 @@ struct Entry {
 }
 
 impl Entry {
-    /// The descriptor, with the state that says that there is one.
-    fn look(&self) -> Option<(u64, Descriptor)> {
+    /// What `read` makes of the words, which are of one descriptor, and the state that says so.
+    #[inline]
+    fn read<T>(&self, read: impl Fn(&Self) -> T) -> Option<(u64, T)> {
         loop {
             let state = self.state.load(Ordering::Acquire);
             if state & KIND != USED {
                 return None;
             }
-            let identity = Identity {
-                device: self.device.load(Ordering::Relaxed),
-                inode: self.inode.load(Ordering::Relaxed),
-            };
-            let word = self.word.load(Ordering::Relaxed);
+            let value = read(self);
             fence(Ordering::Acquire);
             if self.state.load(Ordering::Relaxed) == state {
-                return Some((state, unpack(word, identity)));
+                return Some((state, value));
             }
         }
     }
 
-    /// The descriptor and whether it is marked as nonblocking.
-    fn look_for_queue(&self) -> Option<(Descriptor, bool)> {
-        let (state, descriptor) = self.look()?;
-        Some((descriptor, state & NONBLOCKING != 0))
+    /// The descriptor, with the state that says that there is one.
+    fn look(&self) -> Option<(u64, Descriptor)> {
+        self.read(|entry| {
+            let identity = Identity {
+                device: entry.device.load(Ordering::Relaxed),
+                inode: entry.inode.load(Ordering::Relaxed),
+            };
+            unpack(entry.word.load(Ordering::Relaxed), identity)
+        })
+    }
+
+    /// The descriptor, if it is of a queue.
+    #[inline]
+    fn look_for_queue(&self) -> Option<OpenQueue> {
+        let (state, word) = self.read(|entry| entry.word.load(Ordering::Relaxed))?;
+        let waits_not = if state & NONBLOCKING != 0 { WAITS_NOT } else { 0 };
+        (word & QUEUE != 0).then_some(OpenQueue(word | waits_not))
     }
 
     /// Marks it, if it is of this file. The mark is in the state: it never gets to a descriptor
@@ -254,9 +298,9 @@ impl<const PAGES: usize> Table<PAGES> {
         self.entry(number)?.look().map(|(_, descriptor)| descriptor)
     }
 
-    /// What a number stands for, and whether it is marked as nonblocking.
+    /// The queue that a number stands for.
     #[inline]
-    pub fn get_marked(&self, number: i32) -> Option<(Descriptor, bool)> {
+    pub fn queue(&self, number: i32) -> Option<OpenQueue> {
         if self.is_empty() { None } else { self.entry(number)?.look_for_queue() }
     }
 

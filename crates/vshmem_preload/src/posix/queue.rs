@@ -9,7 +9,7 @@ use vshmem_mem::{Clock, Deadline, Instant};
 use crate::attached::attach_table::Attaching;
 use crate::errno;
 use crate::mapping::user;
-use crate::object_descriptors::{Access, Descriptor, Object, open};
+use crate::object_descriptors::{Access, Descriptor, Object, OpenQueue, open};
 use crate::posix::{signals_due, umask};
 use crate::process_shared::deadline;
 use crate::session::caller::Me;
@@ -99,9 +99,6 @@ pub fn unlink(name: &[u8]) -> Result<(), Errno> {
     })
 }
 
-/// A descriptor of a queue: the queue's id, the descriptor, and whether it is nonblocking.
-pub type Found = (i32, Descriptor, bool);
-
 /// Until when a call waits; none: for ever. As the kernel, it is looked at first of all.
 fn until(at: *const timespec) -> Result<Option<Deadline>, Errno> {
     if at.is_null() {
@@ -159,7 +156,7 @@ fn restarting(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> 
 /// As the man page says.
 #[inline]
 pub fn send(
-    found: Found,
+    found: OpenQueue,
     message: *const c_char,
     size: size_t,
     priority: c_uint,
@@ -169,8 +166,8 @@ pub fn send(
     if priority >= PRIORITIES {
         return Err(Errno::INVAL);
     }
-    let (id, descriptor, nonblocking) = found;
-    if !descriptor.access.write {
+    let id = found.id();
+    if !found.may_send() {
         return Err(Errno::BADF);
     }
     let this_client = current::session()?.client();
@@ -194,7 +191,7 @@ pub fn send(
         return Ok(());
     }
     let mut told = None;
-    waiting(nonblocking, until, |wait| {
+    waiting(found.is_nonblocking(), until, |wait| {
         told = this_client.mq_send(id, message, priority, wait)?;
         Ok(())
     })?;
@@ -210,15 +207,15 @@ pub fn send(
 /// As the man page says.
 #[inline]
 pub fn receive(
-    found: Found,
+    found: OpenQueue,
     into: *mut c_char,
     room: size_t,
     priority: *mut c_uint,
     at: *const timespec,
 ) -> Result<usize, Errno> {
     let until = until(at)?;
-    let (id, descriptor, nonblocking) = found;
-    if !descriptor.access.read {
+    let id = found.id();
+    if !found.may_receive() {
         return Err(Errno::BADF);
     }
     let this_client = current::session()?.client();
@@ -245,7 +242,7 @@ pub fn receive(
         return Ok(bytes);
     }
     let mut bytes = 0;
-    waiting(nonblocking, until, |wait| {
+    waiting(found.is_nonblocking(), until, |wait| {
         bytes = this_client.mq_receive(id, room, wait, &mut |sent_with, size, copy| {
             if !priority.is_null() {
                 user::write(priority, sent_with as c_uint)?;
@@ -277,15 +274,15 @@ pub fn attributes(file: c_int, wanted: *const mq_attr, before: *mut mq_attr) -> 
         }
         nonblock = Some(flags != 0);
     }
-    let (id, descriptor, nonblocking) = open::queue(file).ok_or(Errno::BADF)?;
-    let stat = current::watchful_session()?.client().mq_stat(id)?;
-    if let Some(nonblock) = nonblock {
+    let found = open::queue(file).ok_or(Errno::BADF)?;
+    let stat = current::watchful_session()?.client().mq_stat(found.id())?;
+    if let (Some(nonblock), Some(descriptor)) = (nonblock, open::object_of(file)) {
         set_nonblock(file, descriptor, nonblock);
     }
     if !before.is_null() {
         // SAFETY: all-zero bytes are an mq_attr.
         let mut told: mq_attr = unsafe { std::mem::zeroed() };
-        told.mq_flags = if nonblocking { libc::O_NONBLOCK.into() } else { 0 };
+        told.mq_flags = if found.is_nonblocking() { libc::O_NONBLOCK.into() } else { 0 };
         told.mq_maxmsg = stat.size.most_messages.into();
         told.mq_msgsize = stat.size.most_bytes.into();
         told.mq_curmsgs = stat.messages.into();
@@ -304,5 +301,5 @@ fn set_nonblock(file: c_int, descriptor: Descriptor, nonblock: bool) {
 /// # Errors
 /// EBADF.
 pub fn queue_to_tell_of(file: c_int) -> Result<i32, Errno> {
-    open::queue(file).map(|(id, ..)| id).ok_or(Errno::BADF)
+    open::queue(file).map(OpenQueue::id).ok_or(Errno::BADF)
 }

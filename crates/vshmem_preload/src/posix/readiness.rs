@@ -22,8 +22,8 @@ const MASK_BYTES: usize = 8;
 
 /// What can be done with a queue, in the words of poll(2).
 fn readiness(file: c_int) -> c_short {
-    let Some((id, ..)) = open::queue(file) else { return libc::POLLNVAL };
-    let state = errno::untouched(|| process::joined()?.client().mq_stat(id).ok());
+    let Some(queue) = open::queue(file) else { return libc::POLLNVAL };
+    let state = errno::untouched(|| process::joined()?.client().mq_stat(queue.id()).ok());
     let Some(state) = state else { return libc::POLLERR };
     let full = state.messages >= state.size.most_messages;
     let reads = if state.messages > 0 { libc::POLLIN | libc::POLLRDNORM } else { 0 };

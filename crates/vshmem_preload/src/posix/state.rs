@@ -153,8 +153,8 @@ fn describe_more(file: c_int, into: &mut libc::statx) {
 /// fchmod(2), by whatever call.
 #[inline]
 pub fn set_mode(file: c_int, mode: mode_t, call: impl FnOnce() -> c_int) -> c_int {
-    if let Some((id, ..)) = open::queue(file) {
-        return change_queue(id, (None, None), Some(mode & 0o777));
+    if let Some(queue) = open::queue(file) {
+        return change_queue(queue.id(), (None, None), Some(mode & 0o777));
     }
     on_object(file, call, |id| {
         let session = current::session()?;
@@ -166,8 +166,8 @@ pub fn set_mode(file: c_int, mode: mode_t, call: impl FnOnce() -> c_int) -> c_in
 #[inline]
 pub fn set_owner(file: c_int, uid: uid_t, gid: gid_t, call: impl FnOnce() -> c_int) -> c_int {
     let given = |id: u32| Some(id).filter(|&id| id != u32::MAX);
-    if let Some((id, ..)) = open::queue(file) {
-        return change_queue(id, (given(uid), given(gid)), None);
+    if let Some(queue) = open::queue(file) {
+        return change_queue(queue.id(), (given(uid), given(gid)), None);
     }
     on_object(file, call, |id| {
         let session = current::session()?;
