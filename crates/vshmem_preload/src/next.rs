@@ -76,44 +76,6 @@ macro_rules! next {
 }
 pub(crate) use next;
 
-/// A function `$name` that does nothing but call the next definition of that symbol, by a jump: for
-/// calls of a few nanoseconds. What it jumps to at first looks the symbol up. The
-/// arguments are those of a caller of that symbol.
-macro_rules! jump_to_next {
-    ($name:ident, $kind:ident($symbol:literal):
-        fn($($argument:ident: $type:ty),*) -> $result:ty, $missing:expr) => {
-        #[inline(always)]
-        fn $name($($argument: $type),*) -> $result {
-            use std::sync::atomic::{AtomicPtr, Ordering};
-
-            type Function = unsafe extern "C" fn($($type),*) -> $result;
-            static FOUND: AtomicPtr<libc::c_void> =
-                AtomicPtr::new(look_up as Function as *mut libc::c_void);
-
-            #[cold]
-            unsafe extern "C" fn look_up($($argument: $type),*) -> $result {
-                let found = $crate::next::Next::$kind($symbol).address();
-                if found.is_null() {
-                    return $missing;
-                }
-                FOUND.store(found, Ordering::Relaxed);
-                // SAFETY: the symbol of this name has this C signature in every libc, and the
-                // arguments are those that our caller has passed for it.
-                unsafe {
-                    std::mem::transmute::<*mut libc::c_void, Function>(found)($($argument),*)
-                }
-            }
-
-            // SAFETY: as above; before the symbol was looked up, it is the function that does.
-            unsafe {
-                let function: Function = std::mem::transmute(FOUND.load(Ordering::Relaxed));
-                function($($argument),*)
-            }
-        }
-    };
-}
-pub(crate) use jump_to_next;
-
 /// A system call for this library itself, as libc's `syscall` answers it: -1 and errno. Past every
 /// symbol of that name.
 ///

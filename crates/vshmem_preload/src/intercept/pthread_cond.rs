@@ -5,7 +5,8 @@ use vshmem_ipc::{Errno, SharedCondvar, SharedMutex};
 use vshmem_mem::{Clock, Deadline, Interruptions, cancellable};
 use vshmem_session::Posix;
 
-use crate::next::{jump_to_next, next};
+use crate::intercept::by_mark::by_mark;
+use crate::next::next;
 use crate::process_shared::sleeper::Sleeper;
 use crate::process_shared::{condvar_at, deadline, mutex_at, new_object_at, number, owner};
 use crate::session::cancel;
@@ -18,10 +19,10 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-jump_to_next!(next_cond_signal, condvar(c"pthread_cond_signal"):
-    fn(condvar: *mut pthread_cond_t) -> c_int, libc::ENOSYS);
-jump_to_next!(next_cond_broadcast, condvar(c"pthread_cond_broadcast"):
-    fn(condvar: *mut pthread_cond_t) -> c_int, libc::ENOSYS);
+by_mark!(pthread_cond_signal, condvar(c"pthread_cond_signal"), libc::ENOSYS,
+    condvar_at: pthread_cond_t => SharedCondvar, signal);
+by_mark!(pthread_cond_broadcast, condvar(c"pthread_cond_broadcast"), libc::ENOSYS,
+    condvar_at: pthread_cond_t => SharedCondvar, broadcast);
 
 /// pthread_cond_init(3).
 ///
@@ -65,32 +66,6 @@ pub unsafe extern "C" fn pthread_cond_destroy(condvar: *mut pthread_cond_t) -> c
         }
         None => next!(condvar(c"pthread_cond_destroy"):
             fn(*mut pthread_cond_t) -> c_int, (condvar), libc::ENOSYS),
-    }
-}
-
-/// pthread_cond_signal(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cond_signal(condvar: *mut pthread_cond_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { condvar_at(condvar) } {
-        Some(shared) => signal(shared),
-        None => next_cond_signal(condvar),
-    }
-}
-
-/// pthread_cond_broadcast(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cond_broadcast(condvar: *mut pthread_cond_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { condvar_at(condvar) } {
-        Some(shared) => broadcast(shared),
-        None => next_cond_broadcast(condvar),
     }
 }
 

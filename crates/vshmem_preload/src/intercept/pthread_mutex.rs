@@ -5,7 +5,8 @@ use vshmem_ipc::{Errno, MutexKind, MutexType, SharedMutex};
 use vshmem_mem::{Clock, Deadline};
 use vshmem_session::Posix;
 
-use crate::next::{jump_to_next, next};
+use crate::intercept::by_mark::by_mark;
+use crate::next::next;
 use crate::process_shared::sleeper::Sleeper;
 use crate::process_shared::{deadline, mutex_at, new_object_at, number, owner, robust_mutexes};
 
@@ -23,12 +24,12 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-jump_to_next!(next_mutex_lock, new(c"pthread_mutex_lock"):
-    fn(mutex: *mut pthread_mutex_t) -> c_int, libc::ENOSYS);
-jump_to_next!(next_mutex_trylock, new(c"pthread_mutex_trylock"):
-    fn(mutex: *mut pthread_mutex_t) -> c_int, libc::ENOSYS);
-jump_to_next!(next_mutex_unlock, new(c"pthread_mutex_unlock"):
-    fn(mutex: *mut pthread_mutex_t) -> c_int, libc::ENOSYS);
+by_mark!(pthread_mutex_lock, new(c"pthread_mutex_lock"), libc::ENOSYS,
+    mutex_at: pthread_mutex_t => SharedMutex, lock);
+by_mark!(pthread_mutex_trylock, new(c"pthread_mutex_trylock"), libc::ENOSYS,
+    mutex_at: pthread_mutex_t => SharedMutex, try_lock_now);
+by_mark!(pthread_mutex_unlock, new(c"pthread_mutex_unlock"), libc::ENOSYS,
+    mutex_at: pthread_mutex_t => SharedMutex, unlock);
 
 /// What reads one of a mutex's attributes.
 type Attribute = unsafe extern "C" fn(*const pthread_mutexattr_t, *mut c_int) -> c_int;
@@ -104,19 +105,6 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c
     }
 }
 
-/// pthread_mutex_lock(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { mutex_at(mutex) } {
-        Some(shared) => lock(shared),
-        None => next_mutex_lock(mutex),
-    }
-}
-
 /// Out of line, as those below: a mutex of libc's needs nothing of it.
 #[inline(never)]
 extern "C" fn lock(shared: &SharedMutex) -> c_int {
@@ -129,19 +117,6 @@ extern "C" fn lock(shared: &SharedMutex) -> c_int {
         robust_mutexes::note_lock(shared, result);
     }
     number(result)
-}
-
-/// pthread_mutex_trylock(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { mutex_at(mutex) } {
-        Some(shared) => try_lock_now(shared),
-        None => next_mutex_trylock(mutex),
-    }
 }
 
 #[inline(never)]
@@ -214,19 +189,6 @@ fn lock_until(
         robust_mutexes::note_lock(shared, result);
     }
     result
-}
-
-/// pthread_mutex_unlock(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { mutex_at(mutex) } {
-        Some(shared) => unlock(shared),
-        None => next_mutex_unlock(mutex),
-    }
 }
 
 #[inline(never)]

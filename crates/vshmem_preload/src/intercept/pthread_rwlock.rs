@@ -5,7 +5,8 @@ use vshmem_ipc::{Errno, SharedRwLock};
 use vshmem_mem::{Clock, Deadline};
 use vshmem_session::Posix;
 
-use crate::next::{jump_to_next, next};
+use crate::intercept::by_mark::by_mark;
+use crate::next::next;
 use crate::process_shared::sleeper::Sleeper;
 use crate::process_shared::{deadline, new_object_at, number, owner, rwlock_at};
 
@@ -20,12 +21,12 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-jump_to_next!(next_rwlock_rdlock, new(c"pthread_rwlock_rdlock"):
-    fn(lock: *mut pthread_rwlock_t) -> c_int, libc::ENOSYS);
-jump_to_next!(next_rwlock_wrlock, new(c"pthread_rwlock_wrlock"):
-    fn(lock: *mut pthread_rwlock_t) -> c_int, libc::ENOSYS);
-jump_to_next!(next_rwlock_unlock, new(c"pthread_rwlock_unlock"):
-    fn(lock: *mut pthread_rwlock_t) -> c_int, libc::ENOSYS);
+by_mark!(pthread_rwlock_rdlock, new(c"pthread_rwlock_rdlock"), libc::ENOSYS,
+    rwlock_at: pthread_rwlock_t => SharedRwLock, read_now);
+by_mark!(pthread_rwlock_wrlock, new(c"pthread_rwlock_wrlock"), libc::ENOSYS,
+    rwlock_at: pthread_rwlock_t => SharedRwLock, write_now);
+by_mark!(pthread_rwlock_unlock, new(c"pthread_rwlock_unlock"), libc::ENOSYS,
+    rwlock_at: pthread_rwlock_t => SharedRwLock, unlock_now);
 
 /// PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP. The others prefer readers.
 const PREFER_WRITERS: c_int = 2;
@@ -105,32 +106,6 @@ fn read(shared: &SharedRwLock, until: Option<Deadline>) -> Result<(), Errno> {
 
 fn write(shared: &SharedRwLock, until: Option<Deadline>) -> Result<(), Errno> {
     shared.write(owner::me()?, &Sleeper::uninterrupted(), until)
-}
-
-/// pthread_rwlock_rdlock(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { rwlock_at(lock) } {
-        Some(shared) => read_now(shared),
-        None => next_rwlock_rdlock(lock),
-    }
-}
-
-/// pthread_rwlock_wrlock(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { rwlock_at(lock) } {
-        Some(shared) => write_now(shared),
-        None => next_rwlock_wrlock(lock),
-    }
 }
 
 /// pthread_rwlock_tryrdlock(3).
@@ -226,17 +201,4 @@ clock_locks!(
 unsafe fn moment(clock: clockid_t, until: *const timespec) -> Result<Deadline, Errno> {
     // SAFETY: by contract.
     deadline::clock(clock).and_then(|clock| unsafe { deadline::of(clock, until) })
-}
-
-/// pthread_rwlock_unlock(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { rwlock_at(lock) } {
-        Some(shared) => unlock_now(shared),
-        None => next_rwlock_unlock(lock),
-    }
 }

@@ -7,17 +7,18 @@ use vshmem_mem::{Clock, Deadline, signals_before_wait};
 use vshmem_session::Posix;
 
 use crate::errno;
-use crate::next::{jump_to_next, next};
+use crate::intercept::by_mark::by_mark;
+use crate::next::next;
 use crate::process_shared::sleeper::Sleeper;
 use crate::process_shared::{deadline, new_object_at, semaphore_at};
 use crate::session::{cancel, thread_words};
 
-jump_to_next!(next_sem_post, new(c"sem_post"):
-    fn(semaphore: *mut sem_t) -> c_int, -1);
-jump_to_next!(next_sem_trywait, new(c"sem_trywait"):
-    fn(semaphore: *mut sem_t) -> c_int, -1);
-jump_to_next!(next_sem_wait, new(c"sem_wait"):
-    fn(semaphore: *mut sem_t) -> c_int, -1);
+by_mark!(sem_post, new(c"sem_post"), -1,
+    semaphore_at: sem_t => SharedSemaphore, post);
+by_mark!(sem_trywait, new(c"sem_trywait"), -1,
+    semaphore_at: sem_t => SharedSemaphore, try_wait);
+by_mark!(sem_wait, new(c"sem_wait"), -1,
+    semaphore_at: sem_t => SharedSemaphore, wait_now);
 
 /// sem_init(3).
 ///
@@ -71,45 +72,6 @@ pub unsafe extern "C" fn sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) 
         None => {
             next!(c"sem_getvalue": fn(*mut sem_t, *mut c_int) -> c_int, (semaphore, value), -1)
         }
-    }
-}
-
-/// sem_post(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sem_post(semaphore: *mut sem_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { semaphore_at(semaphore) } {
-        Some(shared) => post(shared),
-        None => next_sem_post(semaphore),
-    }
-}
-
-/// sem_trywait(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { semaphore_at(semaphore) } {
-        Some(shared) => try_wait(shared),
-        None => next_sem_trywait(semaphore),
-    }
-}
-
-/// sem_wait(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    match unsafe { semaphore_at(semaphore) } {
-        Some(shared) => wait_now(shared),
-        None => next_sem_wait(semaphore),
     }
 }
 
@@ -167,9 +129,9 @@ extern "C" fn try_wait(semaphore: &SharedSemaphore) -> c_int {
     errno::answer_unit(semaphore.try_wait())
 }
 
-/// No `extern "C"`: a cancellation unwinds from here, and such functions end the program then.
+/// A cancellation unwinds from here.
 #[inline(never)]
-fn wait_now(semaphore: &SharedSemaphore) -> c_int {
+extern "C-unwind" fn wait_now(semaphore: &SharedSemaphore) -> c_int {
     wait(semaphore, None)
 }
 

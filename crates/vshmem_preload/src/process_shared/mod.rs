@@ -39,7 +39,10 @@ pub unsafe fn mutex_at<'a>(at: *const libc::pthread_mutex_t) -> Option<&'a Share
     // atomics, of libc's as well.
     unsafe {
         let kind = &*at.byte_add(SharedMutex::KIND_AT).cast::<AtomicU32>();
-        SharedMutex::is_marked(kind.load(Ordering::Relaxed)).then(|| &*at.cast::<SharedMutex>())
+        SharedMutex::is_marked(kind.load(Ordering::Relaxed)).then(|| {
+            std::hint::cold_path();
+            &*at.cast::<SharedMutex>()
+        })
     }
 }
 
@@ -57,7 +60,10 @@ macro_rules! object_at {
             // by atomics, of libc's as well.
             unsafe {
                 let mark = &*at.byte_add(<$ours>::MARK_AT).cast::<AtomicU64>();
-                <$ours>::is_marked(mark.load(Ordering::Relaxed)).then(|| &*at.cast::<$ours>())
+                <$ours>::is_marked(mark.load(Ordering::Relaxed)).then(|| {
+                    std::hint::cold_path();
+                    &*at.cast::<$ours>()
+                })
             }
         }
     };

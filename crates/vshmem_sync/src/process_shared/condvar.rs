@@ -14,8 +14,6 @@ const WAITERS: u64 = 1;
 const SLEEPERS: u64 = 2;
 /// What a signal adds.
 const STEP: u64 = 4;
-/// Stands where glibc has a counter of waiters, which never comes so far.
-const MARK: u64 = 0xd6ad_766d_636f_6e64;
 const MONOTONIC: u32 = 1;
 
 /// A process-shared condition variable in the memory of a pool, where glibc has its pthread_cond_t.
@@ -39,12 +37,14 @@ const _: () = assert!(
 impl SharedCondvar {
     /// Offset of the word by which [`SharedCondvar::is_marked`] tells.
     pub const MARK_AT: usize = 8;
+    /// Stands where glibc has a counter of waiters, which never comes so far.
+    pub const MARK: u64 = 0xd6ad_766d_636f_6e64;
 
     /// Whether the word at [`SharedCondvar::MARK_AT`] is that of a condition variable of this kind.
     #[inline(always)]
     #[must_use]
     pub const fn is_marked(word: u64) -> bool {
-        word == MARK
+        word == Self::MARK
     }
 
     /// A new one.
@@ -74,7 +74,7 @@ impl SharedCondvar {
         for word in &self.unused {
             word.store(0, Ordering::Relaxed);
         }
-        self.mark.store(MARK, Ordering::Release);
+        self.mark.store(Self::MARK, Ordering::Release);
     }
 
     /// pthread_cond_destroy(3). Threads that were woken and have not returned yet only read the

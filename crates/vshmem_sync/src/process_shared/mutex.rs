@@ -38,10 +38,6 @@ pub enum MutexType {
     Adaptive = 3,
 }
 
-/// The mark in the word where glibc has the kind of a mutex. It sets none of these bits but 8 in
-/// none of its kinds, and refuses a kind with the bit 8 (EINVAL).
-const MARK: u32 = 0x5653_0008;
-const MARK_BITS: u32 = 0xffff_ff6c;
 const TYPE_BITS: u32 = 3;
 const ROBUST: u32 = 16;
 const SHARED: u32 = 128;
@@ -70,12 +66,18 @@ const _: () = assert!(
 impl SharedMutex {
     /// Offset of the word by which [`SharedMutex::is_marked`] tells.
     pub const KIND_AT: usize = 16;
+    /// The mark in that word, where glibc has the kind of a mutex: [`SharedMutex::MARK_BITS`] of
+    /// it. glibc sets none of these bits but 8 in none of its kinds, and refuses a kind with the
+    /// bit 8 (EINVAL).
+    pub const MARK: u32 = 0x5653_0008;
+    /// See [`SharedMutex::MARK`].
+    pub const MARK_BITS: u32 = 0xffff_ff6c;
 
     /// Whether the word at [`SharedMutex::KIND_AT`] is that of a mutex of this kind.
     #[inline(always)]
     #[must_use]
     pub const fn is_marked(kind: u32) -> bool {
-        kind & MARK_BITS == MARK
+        kind & Self::MARK_BITS == Self::MARK
     }
 
     /// A new one.
@@ -103,7 +105,7 @@ impl SharedMutex {
             word.store(0, Ordering::Relaxed);
         }
         let robust = if kind.robust { ROBUST } else { 0 };
-        let word = MARK | SHARED | robust | kind.mutex_type as u32;
+        let word = Self::MARK | SHARED | robust | kind.mutex_type as u32;
         self.kind.store(word, Ordering::Release);
     }
 

@@ -18,8 +18,6 @@ const WAITERS: u64 = 1 << 33;
 const WRITER_FIRST: u64 = 1 << 34;
 /// Readers at once at most, as glibc has it.
 const MOST_READERS: u64 = READERS >> 3;
-/// Stands where glibc has nothing.
-const MARK: u64 = 0xd6ad_766d_7277_6c6b;
 const PREFER_WRITER: u32 = 1;
 
 /// Whether a thread may not have the lock whose word it sees.
@@ -59,12 +57,14 @@ const _: () = assert!(
 impl SharedRwLock {
     /// Offset of the word by which [`SharedRwLock::is_marked`] tells.
     pub const MARK_AT: usize = 40;
+    /// Stands where glibc has nothing.
+    pub const MARK: u64 = 0xd6ad_766d_7277_6c6b;
 
     /// Whether the word at [`SharedRwLock::MARK_AT`] is that of a lock of this kind.
     #[inline(always)]
     #[must_use]
     pub const fn is_marked(word: u64) -> bool {
-        word == MARK
+        word == Self::MARK
     }
 
     /// A new one.
@@ -95,7 +95,7 @@ impl SharedRwLock {
         self.first_writer.store(0, Ordering::Relaxed);
         self.unused.store(0, Ordering::Relaxed);
         self.more_unused.store(0, Ordering::Relaxed);
-        self.mark.store(MARK, Ordering::Release);
+        self.mark.store(Self::MARK, Ordering::Release);
     }
 
     /// pthread_rwlock_destroy(3).

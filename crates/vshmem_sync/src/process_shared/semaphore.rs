@@ -20,8 +20,6 @@ const VALUE: u64 = 0xffff_ffff;
 /// One thread that sleeps, is about to, or was woken and has not returned yet: glibc has its count
 /// of them there as well.
 const WAITER: u64 = 1 << 32;
-/// Stands where glibc has nothing.
-const MARK: u64 = 0xd6ad_766d_7365_6d00;
 
 /// A process-shared semaphore in the memory of a pool, where glibc has its sem_t.
 #[derive(Debug)]
@@ -43,12 +41,14 @@ impl SharedSemaphore {
     /// Offset of the word by which [`SharedSemaphore::is_marked`] tells. glibc's sem_init leaves it
     /// as it is: before that is called for memory that may have been one of these, clear it.
     pub const MARK_AT: usize = 24;
+    /// Stands where glibc has nothing.
+    pub const MARK: u64 = 0xd6ad_766d_7365_6d00;
 
     /// Whether the word at [`SharedSemaphore::MARK_AT`] is that of a semaphore of this kind.
     #[inline(always)]
     #[must_use]
     pub const fn is_marked(word: u64) -> bool {
-        word == MARK
+        word == Self::MARK
     }
 
     /// A new one.
@@ -73,7 +73,7 @@ impl SharedSemaphore {
         for word in &self.unused {
             word.store(0, Ordering::Relaxed);
         }
-        self.mark.store(MARK, Ordering::Release);
+        self.mark.store(Self::MARK, Ordering::Release);
         Ok(())
     }
 
