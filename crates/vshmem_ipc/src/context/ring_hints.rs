@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Queues that do not share a hint.
 const QUEUES: usize = 64;
+/// The end of a ring at which this process has never been; as a guess, the first slot.
+const UNKNOWN: u8 = 0xf8;
 /// No id is negative.
 const NO_ID: u32 = u32::MAX;
 
@@ -20,7 +22,7 @@ pub(crate) struct RingHints {
 
 impl RingHints {
     pub fn new() -> Self {
-        let none = || std::array::from_fn(|_| AtomicU8::new(0));
+        let none = || std::array::from_fn(|_| AtomicU8::new(UNKNOWN));
         let system_v = std::array::from_fn(|_| AtomicU32::new(NO_ID));
         Self { heads: none(), tails: none(), system_v }
     }
@@ -51,14 +53,32 @@ impl RingHints {
         self.heads[queue as usize % QUEUES].store(slot as u8, Relaxed);
     }
 
+    /// As [`Self::head`], if this process has received from the queue.
+    #[inline]
+    pub fn known_head(&self, queue: u32) -> Option<usize> {
+        known(&self.heads[queue as usize % QUEUES])
+    }
+
     /// The slot of the next message to be sent.
     #[inline]
     pub fn tail(&self, queue: u32) -> usize {
         self.tails[queue as usize % QUEUES].load(Relaxed).into()
     }
 
+    /// As [`Self::tail`], if this process has sent to the queue.
+    #[inline]
+    pub fn known_tail(&self, queue: u32) -> Option<usize> {
+        known(&self.tails[queue as usize % QUEUES])
+    }
+
     #[inline]
     pub fn note_tail(&self, queue: u32, slot: usize) {
         self.tails[queue as usize % QUEUES].store(slot as u8, Relaxed);
     }
+}
+
+#[inline]
+fn known(hint: &AtomicU8) -> Option<usize> {
+    let slot = hint.load(Relaxed);
+    (slot != UNKNOWN).then_some(slot.into())
 }

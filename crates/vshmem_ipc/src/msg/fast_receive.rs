@@ -138,12 +138,15 @@ fn look_and_take(
 }
 
 /// The oldest message, or the tail if there is none, where this process expects it: behind the
-/// message that it took last, or behind the one that it sent last.
+/// message that it took last, or behind the one that it sent last, if it has sent any.
 #[inline(always)]
 fn find_head(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault> {
     let (map, hints) = (context.pool().map(), &context.ring_hints);
     match RingSlot::head_at(map, queue.ring(), hints.head(queue.index))? {
-        None => RingSlot::head_at(map, queue.ring(), hints.tail(queue.index)),
+        None => match hints.known_tail(queue.index) {
+            Some(guess) => RingSlot::head_at(map, queue.ring(), guess),
+            None => Ok(None),
+        },
         found => Ok(found),
     }
 }

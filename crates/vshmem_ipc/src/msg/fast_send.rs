@@ -233,12 +233,16 @@ fn try_to_send(
 }
 
 /// The tail, where this process expects it: behind the message that it sent last, or behind the one
-/// that it took last.
+/// that it took last, if it has taken any: a process that only sends does not ask for the lines at
+/// the receivers' end.
 #[inline(always)]
 fn find_tail(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault> {
     let (map, hints) = (context.pool().map(), &context.ring_hints);
     match RingSlot::tail_at(map, queue.ring(), hints.tail(queue.index))? {
-        None => RingSlot::tail_at(map, queue.ring(), hints.head(queue.index)),
+        None => match hints.known_head(queue.index) {
+            Some(guess) => RingSlot::tail_at(map, queue.ring(), guess),
+            None => Ok(None),
+        },
         found => Ok(found),
     }
 }
