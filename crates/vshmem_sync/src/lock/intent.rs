@@ -205,7 +205,7 @@ impl<'a> Txn<'a> {
     /// As [`Txn::set`].
     #[inline]
     pub fn update(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
-        if self.get(offset)? == value { Ok(()) } else { self.set(offset, value) }
+        self.update_unless(offset, value.into(), |before| before as u32 == value)
     }
 
     /// Writes a word into a cell only if it differs.
@@ -214,7 +214,26 @@ impl<'a> Txn<'a> {
     /// As [`Txn::set_word`].
     #[inline]
     pub fn update_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
-        if self.get_word(offset)? == word { Ok(()) } else { self.set_word(offset, word) }
+        self.update_unless(offset, word, |before| before == word)
+    }
+
+    /// Writes a word into a cell, looking for it once, unless its word is as it is to be.
+    #[inline]
+    fn update_unless(
+        &mut self,
+        offset: u64,
+        word: u64,
+        is_same: impl Fn(u64) -> bool,
+    ) -> Result<(), Fault> {
+        self.step(0)?;
+        if let Some(entry) = self.staged(offset) {
+            if !is_same(entry.new) {
+                entry.new = word;
+            }
+            return Ok(());
+        }
+        let old = load_cell(self.lock_context.map, offset)?;
+        if is_same(old.word) { Ok(()) } else { self.replace_first(offset, old, word) }
     }
 
     /// How many cells between two offsets this change writes.
