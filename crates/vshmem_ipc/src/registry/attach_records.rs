@@ -79,6 +79,7 @@ pub(crate) fn nth_of_segment(
 }
 
 /// What a cell counts.
+#[inline]
 pub(crate) fn count_at(txn: &mut Txn<'_>, at: u64) -> Result<AttachCount, Fault> {
     txn.get_word(at).map(AttachCount::unpack)
 }
@@ -113,7 +114,9 @@ pub(crate) fn add(
     };
     let head_at = field!(slot_of(layout, client)?, ClientSlot, attaches);
     let head = txn.get(head_at)?;
-    txn.set(hint_at, record + 1)?;
+    // That one and not the next: who attaches and detaches in turn then writes no hint, and finds a
+    // record that is in the cache.
+    txn.update(hint_at, record)?;
     txn.set(field!(at, AttachSlot, segment), held)?;
     txn.set_word(field!(at, AttachSlot, count), more.pack())?;
     txn.set(field!(at, AttachSlot, next), head)?;

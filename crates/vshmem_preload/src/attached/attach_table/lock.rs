@@ -156,7 +156,7 @@ fn enter(me: usize) -> usize {
             IN_SLOT.set(INSIDE);
             compiler_fence(Ordering::SeqCst);
             // Otherwise there was one, and emptied it; or its end has taken another slot.
-            if let Some(slot) = slots::find(me) {
+            if let Some(slot) = slots::find_near(slot, me) {
                 return slot;
             }
         } else {

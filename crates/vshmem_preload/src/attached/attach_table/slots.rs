@@ -52,8 +52,13 @@ pub fn holds(word: usize) -> bool {
     find(word).is_some()
 }
 
+/// The slot that does, which is `slot` most of the time.
+pub fn find_near(slot: usize, word: usize) -> Option<usize> {
+    if BUSY[slot].load(Ordering::Relaxed) == word { Some(slot) } else { find(word) }
+}
+
 /// The slot that does.
-pub fn find(word: usize) -> Option<usize> {
+fn find(word: usize) -> Option<usize> {
     BUSY.iter().position(|slot| slot.load(Ordering::Relaxed) == word)
 }
 
