@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, signals_before_wait, signals_handled};
-use vshmem_sync::{Fault, MessageRing, RingSlot, Tail, crash_point, leave_lines};
+use vshmem_sync::{Fault, MessageRing, Polled, RingSlot, Tail, crash_point, leave_lines};
 use vshmem_wire::{Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES};
 
 use crate::context::Context;
@@ -320,7 +320,7 @@ fn await_message(
         return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
     }
     let signals_seen = *seen.get_or_insert_with(signals_before_wait);
-    let mut look = context.spin.begin(waker_cpus::waker_cpu(context));
+    let mut look = context.spin.begin(waker_cpus::waker_cpu(context), Polled::Ring);
     while !look.is_over() && signals_handled() == signals_seen {
         if !ring.has_moved(map) {
             continue;

@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use vshmem_mem::signals_handled;
+use vshmem_sync::Polled;
 
 use crate::context::Context;
 use crate::error::Verdict;
@@ -56,7 +57,7 @@ pub(super) fn await_word(
     if semaphore.is_closed()? {
         return Ok(Ok(Spun::NotAtAll));
     }
-    let mut look = context.spin.begin(waker_cpus::waker_cpu(context));
+    let mut look = context.spin.begin(waker_cpus::waker_cpu(context), Polled::Word);
     let (mut seen, mut spun) = (None, Spun::NotAtAll);
     while !look.is_over() && signals_handled() == signals_seen {
         let word = semaphore.peek()?;

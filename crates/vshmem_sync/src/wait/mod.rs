@@ -15,9 +15,10 @@
 //!                                                  `------ sleep <------'
 //!                            (the sleep ends: woken, timed out, or a signal handler ran)
 //! ```
-//! How long a waiter spins is a matter of cost (`spin.rs`, `sleep_cost.rs`, `yielding.rs`). Whom a
-//! wake-up reaches that sleeps on another user's words, or in another domain, is said by two traits
-//! that the layers above fill in (`wake_other_users.rs`, `doorbell.rs`).
+//! How long a waiter spins is a matter of cost (`spin.rs`, `sleep_cost.rs`, `yielding.rs`); how
+//! often it polls meanwhile, of the processor (`poll_interval.rs`). Whom a wake-up reaches that
+//! sleeps on another user's words, or in another domain, is said by two traits that the layers
+//! above fill in (`wake_other_users.rs`, `doorbell.rs`).
 //!
 //! # Widths
 //! * A wait word: bit 0 SLEEPING; 31 bits that each wake-up adds to. They come back after 7 minutes
@@ -38,6 +39,7 @@
 
 mod doorbell;
 mod park;
+mod poll_interval;
 mod sleep_cost;
 mod spin;
 mod wake_other_users;
@@ -45,6 +47,7 @@ mod yielding;
 
 pub use doorbell::Doorbell;
 pub use park::{ParkResult, WaitWords, park, wake, wake_word};
+pub use poll_interval::Polled;
 pub use sleep_cost::SleepMeter;
 pub use spin::{Spin, SpinWait, WakerCpu};
 pub use wake_other_users::{WakeOtherUsers, WordsOwner};

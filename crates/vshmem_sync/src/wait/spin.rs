@@ -32,6 +32,7 @@
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
 
+use super::poll_interval::{PollIntervals, Polled};
 use super::sleep_cost::{LONGEST_TRIAL, SleepCost, SleepMeter};
 use super::yielding::{Yielding, store_changed, yield_cpu};
 
@@ -52,9 +53,7 @@ const GAP: u64 = 1 << 15;
 /// Waits without spinning after the first gap, and at most.
 const REST: u32 = 4;
 const LONG_REST: u32 = 64;
-/// Ticks between two polls: about as long as a cache line takes to come and go. A poll that comes
-/// sooner takes the line away from the thread that is about to write its answer there.
-const PAUSE: u64 = 3 << 6;
+
 /// Where the thread that a waiter waits for can run meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakerCpu {
@@ -93,6 +92,7 @@ pub struct Spin {
     /// How many there are after the next gap.
     next_rest: AtomicU32,
     yielding: Yielding,
+    intervals: PollIntervals,
 }
 
 impl Spin {
@@ -109,6 +109,7 @@ impl Spin {
             rest: AtomicU32::new(0),
             next_rest: AtomicU32::new(REST),
             yielding: Yielding::new(),
+            intervals: PollIntervals::of_this_processor(),
         }
     }
 
@@ -128,9 +129,9 @@ impl Spin {
         self.sleeping.measure_wake(wake)
     }
 
-    /// Spins until `changed` says so or the timeout is over; says which it was.
+    /// Spins until `changed` says so of a word, or the timeout is over; says which it was.
     pub fn until(&self, waker_cpu: WakerCpu, mut changed: impl FnMut() -> bool) -> bool {
-        let mut look = self.begin(waker_cpu);
+        let mut look = self.begin(waker_cpu, Polled::Word);
         loop {
             if look.is_over() {
                 return false;
@@ -143,13 +144,20 @@ impl Spin {
     }
 
     /// Begins a wait.
-    pub fn begin(&self, waker_cpu: WakerCpu) -> SpinWait<'_, impl Fn() -> u64> {
-        self.begin_at(waker_cpu, ticks)
+    pub fn begin(&self, waker_cpu: WakerCpu, polled: Polled) -> SpinWait<'_, impl Fn() -> u64> {
+        self.begin_at(waker_cpu, polled, ticks)
     }
 
-    fn begin_at<T: Fn() -> u64>(&self, waker_cpu: WakerCpu, now: T) -> SpinWait<'_, T> {
+    fn begin_at<T: Fn() -> u64>(
+        &self,
+        waker_cpu: WakerCpu,
+        polled: Polled,
+        now: T,
+    ) -> SpinWait<'_, T> {
         let began = now();
-        SpinWait { spin: self, began, last: began, plan: self.plan(waker_cpu), turns: 0, now }
+        let plan = self.plan(waker_cpu);
+        let interval = self.intervals.ticks(polled);
+        SpinWait { spin: self, interval, began, last: began, plan, turns: 0, now }
     }
 
     /// What the wait that begins now does before it sleeps.
@@ -216,6 +224,8 @@ impl Spin {
 #[derive(Debug)]
 pub struct SpinWait<'a, T> {
     spin: &'a Spin,
+    /// Ticks between two polls.
+    interval: u64,
     began: u64,
     last: u64,
     plan: Plan,
@@ -235,7 +245,7 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
         }
         // None in tests, whose clock is made up.
         if cfg!(not(test)) {
-            pause();
+            pause(self.interval);
         }
         self.turns += 1;
         false
@@ -299,17 +309,16 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
     }
 }
 
-/// Lets some time go by, about as much as a cache line takes: a poll that comes sooner takes the
-/// line away from the thread that is about to write its answer there. A processor's own pause takes
-/// between 1 and 140 ticks, so they are counted.
+/// Lets so many ticks go by. A processor's own pause takes between 1 and 140 of them, so they are
+/// counted.
 #[inline]
-fn pause() {
+fn pause(interval: u64) {
     /// For a counter that stands still.
     const MOST: u32 = 32;
     let began = ticks();
     for _ in 0..MOST {
         spin_hint();
-        if ticks().wrapping_sub(began) >= PAUSE {
+        if ticks().wrapping_sub(began) >= interval {
             return;
         }
     }

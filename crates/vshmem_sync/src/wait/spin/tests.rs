@@ -13,7 +13,7 @@ fn clock(at: &Cell<u64>, step: u64) -> impl Fn() -> u64 + '_ {
 /// it was seen.
 fn wait(spin: &Spin, answer: u64) -> (u64, bool) {
     let at = Cell::new(0);
-    let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, clock(&at, 200));
+    let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, Polled::Word, clock(&at, 200));
     let began = at.get();
     loop {
         if look.is_over() {
@@ -153,7 +153,7 @@ fn a_thread_that_is_never_answered_while_it_spins_hardly_spins() {
 /// Waits for another thread on the same CPU. Returns the polls, and whether the answer was there.
 fn wait_here(spin: &Spin, waker_cpu: WakerCpu, is_answered: bool) -> (u32, bool) {
     let at = Cell::new(0);
-    let mut look = spin.begin_at(waker_cpu, clock(&at, 200));
+    let mut look = spin.begin_at(waker_cpu, Polled::Word, clock(&at, 200));
     let yields = look.plan == Plan::Yield;
     let mut looks = 0;
     while !look.is_over() {
@@ -199,7 +199,7 @@ fn a_thread_that_was_not_running_stops_looking_for_some_waits() {
     let spin = spin_of_cost(400_000, 400_000);
     let at = Cell::new(0);
     let gap = |spin: &Spin| {
-        let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, clock(&at, 400_001));
+        let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, Polled::Word, clock(&at, 400_001));
         assert!(look.is_over());
     };
     gap(&spin);
