@@ -64,6 +64,7 @@ pub use memory::backing::Backing;
 pub use msg::posix::attributes::{PosixQueueStat, QueueSize};
 pub use msg::posix::open::QueueOpen;
 pub use msg::queue::{MsgInfo, QueueStat, Receive, Wait};
+pub use msg::short::SHORT_BYTES;
 pub use msg::waiters::Deliver;
 pub use pool::clients::Process;
 pub use pool::domains::{DomainIdentity, DomainSet};

@@ -6,7 +6,7 @@ use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::msg::queue::{MsgInfo, QueueStat, Receive};
 use crate::msg::waiters::Deliver;
-use crate::msg::{create, receive, remove, send, status};
+use crate::msg::{create, receive, remove, send, short, status};
 use crate::registry::permission::Caller;
 
 impl Client {
@@ -16,6 +16,30 @@ impl Client {
     /// As the man page says.
     pub fn msgget(&self, key: i32, flags: i32, caller: &dyn Caller) -> Result<i32, Errno> {
         answer(self.pool(), create::msgget(&self.context, key, flags, caller))
+    }
+
+    /// Takes a message if nothing stands in the way: its bytes. `is_ready` is asked, with the size,
+    /// whether there is a place for it; `deliver` is given the type and the payload, if it is
+    /// taken. If not, nothing has happened: [`Self::msgrcv`] does it, or says why not.
+    #[inline(always)]
+    #[must_use]
+    pub fn msgrcv_at_once(
+        &self,
+        id: i32,
+        wanted: Receive,
+        caller: &impl Caller,
+        is_ready: impl FnOnce(usize) -> bool,
+        deliver: impl FnOnce(i64, &[u8]),
+    ) -> Option<usize> {
+        short::receive(&self.context, id, wanted, caller, is_ready, deliver)
+    }
+
+    /// Sends a message if nothing stands in the way; says whether it did. If not, nothing has
+    /// happened: [`Self::msgsnd`] does it, or says why not.
+    #[inline(always)]
+    #[must_use]
+    pub fn msgsnd_at_once(&self, id: i32, kind: i64, payload: &[u8], caller: &impl Caller) -> bool {
+        short::send(&self.context, id, kind, payload, caller).is_some()
     }
 
     /// msgrcv(2). `deliver` is given the type and the payload, and is called once at most; its

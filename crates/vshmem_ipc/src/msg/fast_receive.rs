@@ -46,7 +46,7 @@ impl Answer {
 
 /// The chunk in a slot is that of the next message, if there is one.
 #[inline]
-fn will_read_chunk(map: &Map, layout: &Layout, ring_slot: RingSlot) {
+pub(crate) fn will_read_chunk(map: &Map, layout: &Layout, ring_slot: RingSlot) {
     if let Some(Ok(at)) = ring_slot.chunk().map(|unit| Chunk(unit).offset(layout)) {
         map.will_read(at);
     }
@@ -64,11 +64,11 @@ pub(crate) enum Taken {
 }
 
 /// Payload that is copied on the short way.
-const SHORT: usize = 64;
+pub(crate) const SHORT: usize = 64;
 
 /// Payload that is copied by way of the stack, and whose chunk stays with the slot for the next
 /// message.
-const MEDIUM: usize = 1112;
+pub(crate) const MEDIUM: usize = 1112;
 
 /// Receives a message through the ring. `None`: it has to go under the lock. `seen` is set when
 /// the call has begun to wait.
@@ -156,7 +156,7 @@ fn find_head(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault
 /// Not before it is known that the message is for this receiver: they are on the side of the thread
 /// that it is for, which would have to fetch them back.
 #[inline(always)]
-fn read_header(
+pub(crate) fn read_header(
     context: &Context,
     queue: &Queue,
     ring_slot: RingSlot,
@@ -288,7 +288,11 @@ fn finish(
 
 /// Takes the chunk of a message that was taken: an idle queue does not keep large ones.
 #[cold]
-fn take_along(context: &Context, queue: &Queue, ring_slot: RingSlot) -> Result<(), Fault> {
+pub(crate) fn take_along(
+    context: &Context,
+    queue: &Queue,
+    ring_slot: RingSlot,
+) -> Result<(), Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if let Some(held) = claim_spare(map, layout, queue.index, ring_slot.taken(), context.me())? {
         crash_point("msg-fast-receive", "claimed");

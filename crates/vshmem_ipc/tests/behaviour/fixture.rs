@@ -273,6 +273,9 @@ impl Calls for Client {
     }
 
     fn send(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno> {
+        if self.msgsnd_at_once(id, kind, text, &ROOT) {
+            return Ok(());
+        }
         self.msgsnd(id, kind, text, false, &ROOT)
     }
 
@@ -292,6 +295,11 @@ impl Calls for Client {
     }
 
     fn receive(&self, id: i32, kind: i64) -> Result<(i64, Vec<u8>), Errno> {
+        let mut got = (0, Vec::new());
+        let deliver = |kind: i64, text: &[u8]| got = (kind, text.to_vec());
+        if self.msgrcv_at_once(id, of_type(kind), &ROOT, |_| true, deliver).is_some() {
+            return Ok(got);
+        }
         self.receive_as(id, of_type(kind))
     }
 

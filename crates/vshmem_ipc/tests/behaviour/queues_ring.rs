@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fixture::*;
-use vshmem_ipc::{Errno, Receive};
+use vshmem_ipc::{Errno, Receive, SHORT_BYTES};
 
 #[test]
 fn messages_of_a_sender_that_died_arrive() {
@@ -179,6 +179,53 @@ fn what_one_may_not_do_is_refused_before_anything_happens() {
     me.receive(id, 0).unwrap();
     assert_eq!(me.msgrcv(id, wanted, &nobody, &mut |_, size, _| Ok(size)), Err(Errno::ACCESS));
     me.queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn the_short_way_of_a_message_is_left_for_whatever_stands_in_it() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.queue();
+    assert!(!me.msgsnd_at_once(id, 1, b"x", &ROOT), "it is not known whose queue this is");
+    // So that every slot has a chunk for the next message, and the queue some in reserve.
+    for round in 0..100 {
+        me.send(id, 1, &vec![1; if round < 50 { 1 } else { 30 }]).unwrap();
+        me.receive(id, 1).unwrap();
+    }
+    let send = |kind: i64, text: &[u8]| me.msgsnd_at_once(id, kind, text, &ROOT);
+    let receive = |wanted: Receive| {
+        let mut got = (0, Vec::new());
+        let deliver = |kind: i64, text: &[u8]| got = (kind, text.to_vec());
+        let bytes = me.msgrcv_at_once(id, wanted, &ROOT, |_| true, deliver)?;
+        assert_eq!(bytes, got.1.len());
+        Some(got)
+    };
+    let (nobody, any) = (User(5), of_type(0));
+    for size in [9, 64, 65, 88] {
+        assert!(!send(0, &vec![2; size]) && !send(-1, &vec![2; size]), "no type");
+        assert!(!me.msgsnd_at_once(id, 1, &vec![2; size], &nobody), "it may not");
+        assert!(send(4, &vec![2; size]), "{size}");
+        assert_eq!(me.msgrcv_at_once(id, any, &nobody, |_| true, |_, _| ()), None, "it may not");
+        let refused = me.msgrcv_at_once(id, any, &ROOT, |_| false, |_, _| unreachable!());
+        assert_eq!(refused, None, "there is no place for it");
+        assert_eq!(receive(Receive { copy: true, no_wait: true, ..any }), None);
+        assert_eq!(receive(Receive { room: usize::MAX, ..any }), None);
+        assert_eq!(receive(Receive { room: size - 1, ..any }), None);
+        assert_eq!((receive(of_type(3)), receive(of_type(-4))), (None, None));
+        assert_eq!(receive(Receive { except: true, ..of_type(4) }), None);
+        let cut = Receive { room: size - 1, cut: true, ..of_type(4) };
+        assert_eq!(receive(cut), Some((4, vec![2; size - 1])));
+        assert_eq!(receive(any), None, "it is empty");
+    }
+    assert!(!send(1, &[3; SHORT_BYTES + 1]), "too long");
+    // From the list.
+    for n in 0..9 {
+        me.send(id, 1, &[n; 20]).unwrap();
+    }
+    assert!(!send(1, &[9; 20]) && receive(any).is_none());
+    me.queue_remove(id, &ROOT).unwrap();
+    assert!(!send(1, b"x") && receive(any).is_none());
     empty(&pool, &me);
 }
 

@@ -43,6 +43,7 @@ pub type Operation = (&'static str, fn(&Stage<'_>));
 
 fn receive(stage: &Stage<'_>, kind: i64, except: bool, copy: bool) {
     let wanted = Receive { mtype: kind, room: 80, no_wait: true, cut: !copy, except, copy };
+    let _ = stage.me.msgrcv_at_once(stage.queue(), wanted, &ROOT, |_| true, |_, _| ());
     let _ = stage.me.receive_as(stage.queue(), wanted);
 }
 
@@ -167,6 +168,8 @@ pub const ALL: &[Operation] = &[
         let _ = s.me.send_now(s.queue(), 1 + s.nth as i64 % 9, &[7; 50]);
         let _ = s.far.send_now(s.queue(), 2, &[8; 250]);
         let _ = s.far.send_now(s.queue(), 2, &[8; 600]);
+        let _ = s.me.msgsnd_at_once(s.queue(), 1 + s.nth as i64 % 9, &[7; 8], &ROOT);
+        let _ = s.far.msgsnd_at_once(s.queue(), 3, &[7; 90], &ROOT);
     }),
     ("msgrcv any", |s| receive(s, 0, false, false)),
     ("msgrcv equal", |s| receive(s, 3, false, false)),

@@ -1,7 +1,7 @@
 //! msgget(2), msgsnd(2), msgrcv(2), msgctl(2).
 
 use libc::{c_int, c_long, c_ushort, c_void, key_t, size_t, ssize_t};
-use vshmem_ipc::{Client, Errno, Kind, QueueStat, Receive};
+use vshmem_ipc::{Client, Errno, Kind, QueueStat, Receive, SHORT_BYTES};
 
 use crate::errno;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
@@ -9,6 +9,9 @@ use crate::mapping::user;
 use crate::next::next;
 use crate::session::caller::Me;
 use crate::session::{cancel, current, route};
+
+/// Bytes of the type in a `struct msgbuf`.
+const TYPE_BYTES: usize = size_of::<c_long>();
 
 const MSG_STAT: c_int = 11;
 const MSG_INFO: c_int = 12;
@@ -62,7 +65,28 @@ pub unsafe extern "C" fn msgsnd(
         return next!(c"msgsnd": fn(c_int, *const c_void, size_t, c_int) -> c_int,
                      (id, message, size, flags), -1);
     }
+    cancel::act();
+    if send_at_once(id, message.cast(), size).is_some() {
+        return 0;
+    }
     errno::answer_unit(cancel::point(|| send(id, message.cast(), size, flags)))
+}
+
+/// Sends a message if nothing stands in the way. `None`: it was not sent.
+#[inline(always)]
+fn send_at_once(id: c_int, message: *const u8, size: usize) -> Option<()> {
+    let session = current::session().ok()?;
+    if size > SHORT_BYTES {
+        return None;
+    }
+    user::check(message, TYPE_BYTES + size, false).ok()?;
+    // SAFETY: type and payload were just found to be readable; they are only read, and only during
+    // this call. Any bytes are a long.
+    let (kind, payload) = unsafe {
+        let kind = message.cast::<c_long>().read_unaligned();
+        (kind, std::slice::from_raw_parts(message.add(TYPE_BYTES), size))
+    };
+    session.client().msgsnd_at_once(id, kind, payload, &Me::now()).then_some(())
 }
 
 fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), Errno> {
@@ -98,6 +122,10 @@ pub unsafe extern "C" fn msgrcv(
             fn(c_int, *mut c_void, size_t, c_long, c_int) -> ssize_t,
             (id, message, room, kind, flags), -1);
     }
+    cancel::act();
+    if let Some(bytes) = receive_at_once(id, message.cast(), room, kind, flags) {
+        return bytes as ssize_t;
+    }
     // Beside the result, which so stays in registers: `Result<usize, Errno>` is copied with stalls.
     let mut bytes = 0;
     let received = cancel::point(|| {
@@ -105,6 +133,29 @@ pub unsafe extern "C" fn msgrcv(
         Ok(())
     });
     errno::answer(received.map(|()| bytes as i64)) as ssize_t
+}
+
+/// Takes a message if nothing stands in the way: its bytes.
+#[inline(always)]
+fn receive_at_once(
+    id: c_int,
+    message: *mut u8,
+    room: usize,
+    kind: c_long,
+    flags: c_int,
+) -> Option<usize> {
+    let session = current::session().ok()?;
+    let wanted = Receive::of(kind, room, flags);
+    let is_ready = |size: usize| user::check(message, size + TYPE_BYTES, true).is_ok();
+    session.client().msgrcv_at_once(id, wanted, &Me::now(), is_ready, |kind, payload| {
+        // SAFETY: the place was just found to be writable, and is the program's to be written to:
+        // the payload is no longer than what was asked for.
+        unsafe {
+            message.cast::<c_long>().write_unaligned(kind as c_long);
+            let into = message.add(TYPE_BYTES);
+            into.copy_from_nonoverlapping(payload.as_ptr(), payload.len());
+        }
+    })
 }
 
 fn receive(

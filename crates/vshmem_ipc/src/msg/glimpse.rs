@@ -1,0 +1,205 @@
+//! What the short ways through a ring have in common, of queues of System V (`short.rs`) and of
+//! POSIX (`posix/short.rs`).
+//!
+//! The steps, their order and what they prove are those of `fast_send.rs` and `fast_receive.rs`.
+//! Here each structure is checked once, there is one attempt, and whatever is unusual ends it:
+//! nothing has happened then, and the caller goes the long way. So none of its state has to
+//! outlive a turn of a loop, and the compiler keeps it in registers.
+
+use std::mem::offset_of;
+
+use vshmem_mem::{Map, Ordering, WordsRef};
+use vshmem_sync::{Inline, RingSlot, RingWords, crash_point, structure};
+use vshmem_wire::{
+    Layout, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RingReserve, WORD_BYTES,
+};
+
+use crate::context::Context;
+use crate::msg::fast::Stamp;
+use crate::msg::fast_send::keep;
+use crate::msg::queue::{Queue, at};
+use crate::msg::ring::{RingChunk, claim_spare};
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Place;
+
+/// Words of a queue's slot.
+const WORDS: usize = size_of::<MsgSlot>() / WORD_BYTES as usize;
+
+/// A queue as an attempt knows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Glimpse<'a> {
+    pub queue: Queue,
+    /// Words of its slot.
+    pub fields: WordsRef<'a, WORDS>,
+}
+
+macro_rules! load {
+    ($glimpse:expr, $field:ident) => {
+        $glimpse.fields.load(
+            ::std::mem::offset_of!(vshmem_wire::MsgSlot, $field),
+            vshmem_mem::Ordering::Acquire,
+        )
+    };
+}
+pub(crate) use load;
+
+/// Who and when, where that changes: `$who` and `$when` are fields of the slot.
+macro_rules! stamp {
+    ($context:expr, $glimpse:expr, $who:ident, $when:ident) => {{
+        let is_same = load!($glimpse, $who) as u32 == $context.process_ref().pack()
+            && load!($glimpse, $when) as u32 == vshmem_mem::seconds_now();
+        match is_same {
+            true => None,
+            false => Some(
+                Stamp::before(
+                    $context.pool().map(),
+                    at!($glimpse.queue, $who),
+                    at!($glimpse.queue, $when),
+                )
+                .ok()?,
+            ),
+        }
+    }};
+}
+
+impl<'a> Glimpse<'a> {
+    #[inline(always)]
+    pub fn of(context: &'a Context, id: i32) -> Option<Self> {
+        let Place { index, sequence } = Place::of(id)?;
+        let slot = context.pool().layout().msg.at(index)?;
+        let fields = structure!(context.pool().map(), slot, MsgSlot).ok()?;
+        Some(Self { queue: Queue { index, sequence, slot }, fields })
+    }
+
+    #[inline(always)]
+    pub fn ring(&self) -> RingWords<'a, WORDS> {
+        RingWords::of(self.fields, offset_of!(MsgSlot, ring), self.queue.ring())
+    }
+
+    /// As `fast::queue_is_current`.
+    #[inline(always)]
+    fn is_current(&self, context: &Context) -> bool {
+        let at = offset_of!(MsgSlot, header) + offset_of!(ObjectHeader, state);
+        let state = self.fields.load(at, Ordering::Acquire) as u32;
+        state == self.queue.state_word(ObjectState::Live) && context.is_current()
+    }
+}
+
+/// Sends a message that fits into the slot at the tail. `None`: it was not sent.
+#[inline(always)]
+pub(crate) fn send_inline(
+    context: &Context,
+    glimpse: Glimpse<'_>,
+    tail: RingSlot,
+    message: Inline,
+) -> Option<()> {
+    let is_whole = RingReserve::is_whole(load!(glimpse, tail) as u32);
+    // A chunk that the slot notes would be forgotten.
+    if !is_whole || tail.chunk().is_some() || !glimpse.is_current(context) {
+        return None;
+    }
+    let map = context.pool().map();
+    let stamp = stamp!(context, glimpse, sender, sent);
+    crash_point("msg-fast-send", "written");
+    if !tail.fill_inline(map, message, false).ok()? {
+        return None;
+    }
+    crash_point("msg-fast-send", "sent");
+    renew(context, stamp.as_ref());
+    crash_point("msg-fast-send", "stamped");
+    Some(())
+}
+
+/// Sends a message in the chunk that the slot at the tail notes. `None`: it was not sent.
+#[inline(always)]
+pub(crate) fn send_in_chunk(
+    context: &Context,
+    glimpse: Glimpse<'_>,
+    tail: RingSlot,
+    mtype: i64,
+    message: &[u8],
+) -> Option<()> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let Glimpse { queue, .. } = glimpse;
+    map.will_write(Chunk(tail.chunk()?).offset(layout).ok()?);
+    let chunk = claim_spare(map, layout, queue.index, tail, context.me()).ok()??;
+    crash_point("msg-fast-send", "claimed");
+    let sent = fill(context, glimpse, tail, chunk, mtype, message);
+    if sent.is_none() && chunk.is_ours(map).unwrap_or(false) {
+        keep(context, chunk);
+    }
+    sent
+}
+
+#[inline(always)]
+fn fill(
+    context: &Context,
+    glimpse: Glimpse<'_>,
+    tail: RingSlot,
+    chunk: RingChunk,
+    mtype: i64,
+    message: &[u8],
+) -> Option<()> {
+    let Glimpse { queue, .. } = glimpse;
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    if !chunk.fits(map, layout, message.len() as u64).ok()? {
+        return None;
+    }
+    if !glimpse.is_current(context) || !chunk.is_ours(map).ok()? {
+        return None;
+    }
+    chunk.write(map, queue.index, tail, mtype, message).ok()?;
+    let stamp = stamp!(context, glimpse, sender, sent);
+    // Not after the slot is filled: the line is the receiver's then.
+    let next = tail.next_on_line(map, queue.ring()).ok()?;
+    crash_point("msg-fast-send", "written");
+    if !tail.fill(map, chunk.chunk.0, false).ok()? {
+        return None;
+    }
+    crash_point("msg-fast-send", "sent");
+    if let Some(Ok(at)) = next.and_then(RingSlot::chunk).map(|unit| Chunk(unit).offset(layout)) {
+        map.will_write(at);
+    }
+    renew(context, stamp.as_ref());
+    crash_point("msg-fast-send", "stamped");
+    Some(())
+}
+
+/// Copies the payload of the oldest message out.
+#[inline(always)]
+pub(crate) fn read(map: &Map, layout: &Layout, head: RingSlot, into: &mut [u8]) -> Option<()> {
+    match head.chunk() {
+        Some(unit) => map.read(Chunk(unit).offset(layout).ok()? + MSG_HEADER_BYTES, into).ok(),
+        None => {
+            let payload = head.inline_payload(map).ok()?;
+            into.copy_from_slice(payload.get(..into.len())?);
+            Some(())
+        }
+    }
+}
+
+/// Takes the oldest message, whose payload has been copied. `None`: it was not taken.
+#[inline(always)]
+pub(crate) fn take(context: &Context, glimpse: Glimpse<'_>, head: RingSlot) -> Option<()> {
+    if !glimpse.is_current(context) {
+        return None;
+    }
+    let stamp = stamp!(context, glimpse, receiver, received);
+    crash_point("msg-fast-receive", "copied");
+    if !head.take(context.pool().map()).ok()? {
+        return None;
+    }
+    context.ring_hints.note_head(glimpse.queue.index, head.index() + 1);
+    crash_point("msg-fast-receive", "taken");
+    renew(context, stamp.as_ref());
+    crash_point("msg-fast-receive", "stamped");
+    Some(())
+}
+
+/// The message is sent, or taken: nothing that goes wrong here matters to the caller.
+#[inline(always)]
+fn renew(context: &Context, stamp: Option<&Stamp>) {
+    if let Some(stamp) = stamp {
+        let _ = stamp.renew(context.pool().map(), context.process_ref().pack());
+    }
+}

@@ -1,0 +1,171 @@
+//! A System V message on the way that most take: through a ring that nothing stands in the way of.
+//!
+//! See [`crate::msg::glimpse`] for what all such ways have in common.
+
+use vshmem_sync::{Inline, RingSlot, leave_lines};
+use vshmem_wire::{QueueMode, RING_PAYLOAD_BYTES};
+
+use crate::context::Context;
+use crate::msg::awaited_types::says_list;
+use crate::msg::fast_receive::{MEDIUM, SHORT, read_header, take_along, will_read_chunk};
+use crate::msg::fast_send::is_large_in;
+use crate::msg::glimpse::{Glimpse, load, read, send_in_chunk, send_inline, take};
+use crate::msg::message::{Header, Search};
+use crate::msg::queue::{Receive, at};
+use crate::registry::permission::{Caller, Permission, READ, WRITE};
+
+/// Longest payload that a receiver takes.
+const MOST: usize = RING_PAYLOAD_BYTES as usize;
+
+/// Longest payload that a sender sends: where a slot keeps the chunk for the next message.
+pub const SHORT_BYTES: usize = MEDIUM;
+
+/// Sends a message. `None`: it was not sent.
+#[inline(always)]
+pub(crate) fn send(
+    context: &Context,
+    id: i32,
+    mtype: i64,
+    payload: &[u8],
+    caller: &impl Caller,
+) -> Option<()> {
+    let is_short = payload.len() <= SHORT_BYTES.min(context.pool().geometry().msgmax as usize);
+    if !is_short || mtype < 1 {
+        return None;
+    }
+    let glimpse = Glimpse::of(context, id)?;
+    let queue = glimpse.queue;
+    if !queue.is_known_as_system_v(context) {
+        return None;
+    }
+    let (map, hints, ring) = (context.pool().map(), &context.ring_hints, glimpse.ring());
+    let tail = match ring.tail_at(hints.tail(queue.index)) {
+        None => ring.tail_at(hints.known_head(queue.index)?),
+        found => found,
+    };
+    let (tail, _) = tail?;
+    // After the look, as in `fast_send.rs`. No receiver sleeps.
+    if load!(glimpse, mode) != QueueMode::Ring as u64 {
+        return None;
+    }
+    // These lines are on the receiver's side, and come at once when they are asked for at once.
+    map.will_write(tail.at);
+    map.will_read(at!(queue, sender));
+    // None in the ring is large, or this would not be known to be the tail.
+    if is_large_in(load!(glimpse, limit) as u32 as u64, payload.len() as u64) {
+        return None;
+    }
+    Permission::check(map, queue.slot, caller, WRITE).ok()?.ok()?;
+    let sent = match Inline::of(mtype, payload) {
+        Some(message) => send_inline(context, glimpse, tail, message),
+        None => send_in_chunk(context, glimpse, tail, mtype, payload),
+    };
+    if sent.is_none() {
+        leave_if_lost(context, tail);
+    }
+    sent?;
+    hints.note_tail(queue.index, tail.index() + 1);
+    context.send_backoff.note_sent();
+    Some(())
+}
+
+/// Takes the oldest message, if the receiver wants that one. `is_ready` is asked, with the size,
+/// whether there is a place for it; `deliver` gets type and payload. `None`: it was not taken.
+#[inline(always)]
+pub(crate) fn receive(
+    context: &Context,
+    id: i32,
+    wanted: Receive,
+    caller: &impl Caller,
+    is_ready: impl FnOnce(usize) -> bool,
+    deliver: impl FnOnce(i64, &[u8]),
+) -> Option<usize> {
+    if wanted.copy || isize::try_from(wanted.room).is_err() {
+        return None;
+    }
+    let glimpse = Glimpse::of(context, id)?;
+    let queue = glimpse.queue;
+    if !queue.is_known_as_system_v(context) || says_list(load!(glimpse, mode)) {
+        return None;
+    }
+    let (hints, ring) = (&context.ring_hints, glimpse.ring());
+    let head = match ring.head_at(hints.head(queue.index)) {
+        None => ring.head_at(hints.known_tail(queue.index)?),
+        found => found,
+    };
+    let head = head.filter(|head| head.is_full())?;
+    let search = Search::of(wanted.mtype, wanted.except, false);
+    let header = read_header(context, &queue, head, search).ok()?;
+    let fits = header.size <= wanted.room as u64 || wanted.cut;
+    let size = usize::try_from(header.size).ok().filter(|size| *size <= MOST && fits)?;
+    let size = size.min(wanted.room);
+    if !search.takes_first(header.mtype) || !is_ready(size) {
+        return None;
+    }
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    if !head.is_inline()
+        && let Some(next) = head.next_on_line(map, queue.ring()).ok()?
+    {
+        will_read_chunk(map, layout, next);
+    }
+    Permission::check(map, queue.slot, caller, READ).ok()?.ok()?;
+    let message = Message { glimpse, head, header };
+    if size <= SHORT {
+        message.take(context, &mut [0; SHORT][..size], deliver)
+    } else if size <= MEDIUM {
+        message.take(context, &mut [0; MEDIUM][..size], deliver)
+    } else {
+        message.take_long(context, size, deliver)
+    }
+}
+
+/// The oldest message, which the receiver wants.
+struct Message<'a> {
+    glimpse: Glimpse<'a>,
+    head: RingSlot,
+    header: Header,
+}
+
+impl Message<'_> {
+    /// By way of `copy`: the receiver's own room is not written to before it has the message.
+    #[inline(always)]
+    fn take(
+        self,
+        context: &Context,
+        copy: &mut [u8],
+        deliver: impl FnOnce(i64, &[u8]),
+    ) -> Option<usize> {
+        read(context.pool().map(), context.pool().layout(), self.head, copy)?;
+        let taken = take(context, self.glimpse, self.head);
+        if taken.is_none() {
+            leave_if_lost(context, self.head);
+        }
+        taken?;
+        deliver(self.header.mtype, copy);
+        Some(copy.len())
+    }
+
+    /// No stack need be so deep, and an idle queue does not keep the chunk.
+    #[inline(never)]
+    fn take_long(
+        self,
+        context: &Context,
+        size: usize,
+        deliver: impl FnOnce(i64, &[u8]),
+    ) -> Option<usize> {
+        let (queue, head) = (self.glimpse.queue, self.head);
+        let mut copy = context.payload_buffer.try_lock().ok()?;
+        let taken = self.take(context, &mut copy[..size], deliver)?;
+        // The message is the receiver's, whatever is wrong with its chunk.
+        let _ = take_along(context, &queue, head);
+        Some(taken)
+    }
+}
+
+/// After an attempt that has failed: if another thread was faster, it has the ring's lines now.
+#[cold]
+fn leave_if_lost(context: &Context, ring_slot: RingSlot) {
+    if ring_slot.has_moved(context.pool().map()) {
+        leave_lines(0);
+    }
+}
