@@ -35,7 +35,7 @@ pub fn open_any(
     }
     for nonce in known().into_iter().filter(|&nonce| nonce != 0).take(KNOWN) {
         let owner = WordsOwner { uid, nonce };
-        if let Ok(Some(file)) = open_own(names, owner) {
+        if let Ok(Some(file)) = open_own(names, owner, audience) {
             return Ok((owner, file));
         }
     }
@@ -50,17 +50,18 @@ pub fn open_any(
 
 /// `None`: another user has that name.
 fn open_or_make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<Option<OwnedFd>> {
-    match open_own(names, owner) {
+    match open_own(names, owner, audience) {
         Err(Errno::NOENT) => {}
         other => return other.map_err(fail("open it")),
     }
     make(names, owner, audience)?;
     // As made just now, by this process or by another.
-    open_own(names, owner).map_err(fail("open it"))
+    open_own(names, owner, audience).map_err(fail("open it"))
 }
 
-/// A file that is this user's in every respect.
-fn open_own(names: &Names, owner: WordsOwner) -> Result<Option<OwnedFd>, Errno> {
+/// A file that is this user's in every respect. It may have been made when the pool was another
+/// device, of other users: that of root, before the driver was loaded.
+fn open_own(names: &Names, owner: WordsOwner, audience: &Stat) -> Result<Option<OwnedFd>, Errno> {
     // Without waiting for a process that has a lease on what lies there.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::open(names.place(owner), flags, Mode::empty()) {
@@ -72,7 +73,28 @@ fn open_own(names: &Names, owner: WordsOwner) -> Result<Option<OwnedFd>, Errno> 
     };
     let stat = rustix::fs::fstat(&file)?;
     let mine = names.is_words_of(&stat, owner.uid) && stat.st_mode & 0o022 == 0;
-    Ok(mine.then_some(file))
+    if !mine {
+        return Ok(None);
+    }
+    if !is_shared(&stat, owner, audience) {
+        // Without it, those others wait until its threads look by themselves.
+        let _ = share(&file, owner, audience);
+    }
+    Ok(Some(file))
+}
+
+/// Whether those may read a file who may use the pool's device.
+fn is_shared(stat: &Stat, owner: WordsOwner, audience: &Stat) -> bool {
+    let (mode, wanted) = (Mode::from_raw_mode(stat.st_mode), readers(audience, owner.uid, true));
+    let has_group = stat.st_gid == audience.st_gid || !wanted.contains(Mode::RGRP);
+    mode.contains(Mode::ROTH) || has_group && mode.contains(wanted)
+}
+
+/// Lets those wake this user's threads who may use the pool's device.
+fn share(file: &OwnedFd, owner: WordsOwner, audience: &Stat) -> Result<(), Errno> {
+    let group = Gid::from_raw(audience.st_gid);
+    let has_group = rustix::fs::fchown(file, None, Some(group)).is_ok();
+    rustix::fs::fchmod(file, readers(audience, owner.uid, has_group))
 }
 
 /// Makes this user's file, whole before it has a name.
@@ -85,9 +107,7 @@ fn make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<()> {
     // A page that cannot be had would be a signal at its first touch.
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, names.bytes as u64)
         .map_err(fail("back it with memory"))?;
-    let group = Gid::from_raw(audience.st_gid);
-    let has_group = rustix::fs::fchown(&file, None, Some(group)).is_ok();
-    rustix::fs::fchmod(&file, readers(audience, owner.uid, has_group)).map_err(fail("share it"))?;
+    share(&file, owner, audience).map_err(fail("share it"))?;
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     match rustix::fs::linkat(
         rustix::fs::CWD,

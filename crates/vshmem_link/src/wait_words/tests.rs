@@ -77,6 +77,24 @@ fn processes_of_a_user_share_a_file_that_no_other_user_may_write() {
     assert_eq!((meta.mode() & 0o777, meta.len(), setup.count()), (0o640, BYTES as u64, 1));
 }
 
+/// Root has used the pool before the driver was loaded.
+#[test]
+fn a_file_that_was_made_for_fewer_is_opened_to_those_who_may_use_the_device_now() {
+    let mut setup = Setup::new();
+    setup.audience.st_mode = libc::S_IFREG | 0o600;
+    let before = setup.open(&none);
+    let mode = || std::fs::metadata(setup.plain()).unwrap().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    let mut audience = setup.audience;
+    audience.st_mode = libc::S_IFREG | 0o660;
+    let now = open_in(setup.names(), &audience, &none).unwrap();
+    assert_eq!(mode(), 0o640);
+    assert_eq!(now.owner, before.owner);
+    // Nor is it closed to them by a process that comes by the former device.
+    setup.open(&none);
+    assert_eq!(mode(), 0o640);
+}
+
 #[test]
 fn a_file_of_another_user_is_neither_used_nor_touched_nor_in_the_way() {
     let setup = Setup::new();
