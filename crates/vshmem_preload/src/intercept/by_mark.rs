@@ -71,6 +71,7 @@ macro_rules! by_mark {
 pub(crate) use by_mark;
 
 /// The instructions for a mutex, whose mark is in bits of a word of 4 bytes.
+#[cfg(target_arch = "x86_64")]
 macro_rules! mutex_at {
     ($object:ty, $ours:path, $found:path) => {
         std::arch::naked_asm!(
@@ -94,6 +95,7 @@ macro_rules! mutex_at {
 pub(crate) use mutex_at;
 
 /// The instructions for the other objects, whose mark is a word of 8 bytes.
+#[cfg(target_arch = "x86_64")]
 macro_rules! object_at {
     ($object:ty, $ours:path, $found:path) => {
         std::arch::naked_asm!(
