@@ -101,6 +101,42 @@ CASE(shm_threads_attach_beside_munmap_4k) { side_by_side(PAGE); }
 CASE(shm_threads_attach_beside_munmap_16k) { side_by_side(4 * PAGE); }
 CASE(shm_threads_attach_beside_munmap_64k) { side_by_side(16 * PAGE); }
 
+/* ---- an attach whose rights one thread changes while another detaches it ---- */
+
+struct kept_place {
+	int segment;
+	char *at;
+	atomic_int over;
+};
+
+static void *protector(void *context)
+{
+	struct kept_place *k = context;
+	while (!k->over) {
+		mprotect(k->at, PAGE, PROT_READ);
+		mprotect(k->at, PAGE, PROT_READ | PROT_WRITE);
+	}
+	return NULL;
+}
+
+CASE(shm_threads_protect_beside_detach)
+{
+	struct kept_place k = { .segment = segment_of(4 * PAGE) };
+	k.at = shmat(k.segment, NULL, 0);
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, protector, &k) != 0)
+		broken("pthread_create");
+	int kept = 0, lost = 0;
+	for (int i = 0; i < 10 * ROUNDS; i++) {
+		kept += shmdt(k.at) != 0;
+		lost += shmat(k.segment, k.at, 0) != k.at;
+	}
+	k.over = 1;
+	pthread_join(thread, NULL);
+	say("not detached: %d, not attached again: %d", kept, lost);
+	counted("in the end", shmdt(k.at), k.segment);
+}
+
 /* ---- parts of one attach, changed by several threads at once ---- */
 
 struct shared_attach {

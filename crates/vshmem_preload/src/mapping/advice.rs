@@ -100,14 +100,14 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
         return 0;
     }
     if result == 0
-        && let Some((_, session)) = &changing
+        && let Some(changing) = &changing
     {
         let marks = kept(advice);
         if !matches!(advice, libc::MADV_DONTFORK | libc::MADV_DOFORK) {
             stays(start, length);
         }
         if let Some(marks) = marks {
-            pieces::mark(session.client(), start, length, |_| true, marks);
+            pieces::mark(changing.session().client(), start, length, |_| true, marks);
         }
     }
     result
@@ -157,13 +157,13 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     let result = whole_units::again(call(), first, length, |start, bytes| {
         units(number, start, bytes, flags)
     });
-    if let Some((_, session)) = &changing {
+    if let Some(changing) = &changing {
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
         // Of such a device the kernel keeps none, and cuts no mapping for it.
-        let is_kept = session.link().capabilities().page_bytes == PAGE as u64;
+        let is_kept = changing.session().link().capabilities().page_bytes == PAGE as u64;
         let is_done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
         let done = |piece: Piece| is_kept && is_done(piece);
-        pieces::mark(session.client(), first, length, done, change);
+        pieces::mark(changing.session().client(), first, length, done, change);
     }
     result
 }
@@ -181,10 +181,10 @@ pub fn seal(start: usize, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
         units(libc::SYS_mseal, start, bytes, 0)
     });
     if result == 0
-        && let Some((_, session)) = &changing
+        && let Some(changing) = &changing
     {
         let sealed = |marks: Marks| marks.and(Marks::SEALED);
-        pieces::mark(session.client(), start, length, |_| true, sealed);
+        pieces::mark(changing.session().client(), start, length, |_| true, sealed);
     }
     result
 }
@@ -213,9 +213,9 @@ pub fn lock_all(flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if result == 0 {
         future_locks::set(flags);
         if flags & libc::MCL_CURRENT != 0
-            && let Some((_, session)) = &changing
+            && let Some(changing) = &changing
         {
-            mark_all(session.client(), future_locks::locks_of_all(flags));
+            mark_all(changing.session().client(), future_locks::locks_of_all(flags));
         }
     }
     result
@@ -227,8 +227,8 @@ pub fn unlock_all(call: impl FnOnce() -> c_int) -> c_int {
     let result = call();
     if result == 0 {
         future_locks::set(0);
-        if let Some((_, session)) = &changing {
-            mark_all(session.client(), Marks::none());
+        if let Some(changing) = &changing {
+            mark_all(changing.session().client(), Marks::none());
         }
     }
     result

@@ -10,20 +10,33 @@ use crate::mapping::{reconcile, user};
 use crate::session::current;
 use crate::{errno, process};
 
+/// The attach table for this thread alone. It is to live until both the kernel and the attach table
+/// have changed: a thread that attaches could be given the addresses in between, and its attach be
+/// taken for the one that has gone. So the session that a change needs is had by way of it.
+#[must_use]
+pub struct TableChange {
+    _changing: Changing,
+    session: &'static Session,
+}
+
+impl TableChange {
+    pub fn session(&self) -> &'static Session {
+        self.session
+    }
+}
+
 /// The attach table for this thread alone, if a call is about to change a range in which something
-/// is attached. It is to live until both the kernel and the attach table have changed: a thread
-/// that attaches could be given the addresses in between, and its attach be taken for the one that
-/// has gone.
+/// is attached.
 ///
 /// What is unmapped without that is a range that no piece lies in; what the kernel gives to another
 /// thread afterwards is not looked at any more.
-pub fn change(start: usize, bytes: usize) -> Option<(Changing, &'static Session)> {
+pub fn change(start: usize, bytes: usize) -> Option<TableChange> {
     process::joined()?;
     if !pieces::may_touch(start, bytes) {
         return None;
     }
     let session = errno::untouched(current::session).ok()?;
-    Some((Changing::begin(), session))
+    Some(TableChange { _changing: Changing::begin(), session })
 }
 
 /// Makes a call that unmaps a range, or covers it; `done` says whether it has.
@@ -39,11 +52,11 @@ pub fn replacing<T>(
     let result = call();
     if done(&result) {
         user::forget();
-        if let Some((_, session)) = &change {
-            pieces::forget_range(session.client(), start, bytes);
+        if let Some(change) = &change {
+            pieces::forget_range(change.session().client(), start, bytes);
         }
-    } else if let Some((_, session)) = &change {
-        reconcile::unmapped(session.client(), start, bytes);
+    } else if let Some(change) = &change {
+        reconcile::unmapped(change.session().client(), start, bytes);
     }
     result
 }

@@ -25,7 +25,7 @@ pub fn protect(
 ) -> c_int {
     let length = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
     errno::untouched(|| mapping_cache::drop_range(from, length));
-    let Some((_, session)) = change(from, length) else {
+    let Some(change) = change(from, length) else {
         let result = call();
         if result == 0 {
             user::forget();
@@ -41,7 +41,7 @@ pub fn protect(
     let result = if is_fixed(from, length) {
         let result = fixed::protect(from, length, rights);
         if result != 0 {
-            reconcile::unmapped(session.client(), from, length);
+            reconcile::unmapped(change.session().client(), from, length);
         }
         result
     } else {
@@ -66,7 +66,7 @@ pub fn protect(
         ..before
     };
     pieces::recut(
-        session.client(),
+        change.session().client(),
         from,
         length,
         |piece| changed(piece.rights) != piece.rights,

@@ -54,7 +54,8 @@ pub fn remap(
     });
     let target_changes = || replaces.then(|| change(target, new_bytes)).flatten();
     let changing = change(start, bytes).or_else(target_changes);
-    let Some((_, session)) = &changing else { return passed_on(call) };
+    let Some(changing) = &changing else { return passed_on(call) };
+    let session = changing.session();
     let source = pieces::find(|piece| piece.holds(start, 1));
     let placed = match source {
         _ if request.moves_several() => Err(Errno::FAULT),
@@ -192,11 +193,11 @@ pub fn show(
     // As the kernel rounds.
     let (start, bytes) = (start & !(PAGE - 1), bytes & !(PAGE - 1));
     errno::untouched(|| mapping_cache::drop_range(start, bytes));
-    let Some((_, session)) = change(start, bytes) else { return call() };
+    let Some(change) = change(start, bytes) else { return call() };
     let sought = if rights == 0 { page.checked_mul(PAGE).filter(|_| bytes > 0) } else { None };
     let shown = sought
         .ok_or(Errno::INVAL)
-        .and_then(|place| errno::untouched(|| show_pages(session, start, bytes, place)));
+        .and_then(|place| errno::untouched(|| show_pages(change.session(), start, bytes, place)));
     user::forget();
     errno::answer_unit(shown)
 }
