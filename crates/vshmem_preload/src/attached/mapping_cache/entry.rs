@@ -15,8 +15,9 @@ pub(super) const FREE: u32 = 0;
 const CACHED: u32 = 1;
 /// With the number of the thread that has claimed an entry: its claimer's, which a child keeps.
 const CLAIMED: u32 = 2;
-/// With that as well: the range may be the program's by now, so the claimer leaves it alone. Nobody
-/// waits for it any more: it may have left its call for good (siglongjmp out of a handler).
+/// With that as well: the range may be the program's by now, so the claimer leaves it alone from
+/// the next time on that it looks, which it does before each step. Nobody waits for it any more: it
+/// may have left its call for good (siglongjmp out of a handler).
 pub(super) const GIVEN_UP: u32 = 1;
 
 /// The state of an entry that this thread has claimed.
@@ -105,8 +106,11 @@ impl Entry {
         begin <= offset && offset.saturating_add(bytes) <= end
     }
 
-    /// Allows loads and stores; whether it could.
+    /// Allows loads and stores; whether it could, and the range was not given up.
     pub fn open(&self) -> bool {
+        if self.claim_in_force().is_none() {
+            return false;
+        }
         let (start, bytes) = self.range();
         !self.closed.swap(false, Ordering::Relaxed)
             || NonNull::new(start as *mut u8).is_some_and(|start| {
@@ -119,7 +123,15 @@ impl Entry {
     /// given up, which it says.
     pub fn vacate(&self) -> bool {
         TOTAL.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::AcqRel);
+        self.forget_range();
         self.state.swap(FREE, Ordering::AcqRel) & GIVEN_UP == 0
+    }
+
+    /// No range touches it: the thread that claims the entry next is not taken for the owner of
+    /// what it has shown before.
+    pub fn forget_range(&self) {
+        self.start.store(usize::MAX, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
     }
 
     /// The claimer unmaps what the entry shows.

@@ -230,6 +230,7 @@ pub fn begin_child() {
                 // by which entries would be passed over.
                 kept += entry.bytes.load(Ordering::Relaxed);
             } else {
+                entry.forget_range();
                 entry.state.store(FREE, Ordering::Relaxed);
             }
         }
@@ -259,14 +260,15 @@ fn drop_if_touched(entry: &Entry, start: usize, bytes: usize, mut pause: impl Fn
     let end = start.saturating_add(bytes);
     let touches = |entry: &Entry| {
         let (from, length) = entry.range();
-        from < end && from + length > start
+        from < end && from.saturating_add(length) > start
     };
     while !drop_entry(entry, touches)
         && let Some(state) = entry.claim_in_force()
         && touches(entry)
     {
         // What this thread has claimed is that of a call which its handler has interrupted.
-        if state == claimed() || !pause() {
+        // Another one's may have become a claim of other memory meanwhile.
+        if state == claimed() || !pause() && touches(entry) {
             entry.give_up(state);
         }
     }
@@ -286,7 +288,7 @@ impl Backing for Through<'_> {
             let (start, _) = entry.range();
             if entry.open() {
                 let begin = start + (offset - entry.offset.load(Ordering::Relaxed)) as usize;
-                clear(begin, bytes as usize);
+                clear_if(begin, bytes as usize, || entry.claim_in_force().is_some());
                 // It stays open: the attach is about to follow.
                 if entry.keep() {
                     return Ok(());
@@ -303,7 +305,7 @@ impl Backing for Through<'_> {
         let map = || self.0.link().map(offset, length, Protection::READ_WRITE);
         let mapping = map_with_room(map)?;
         let start = mapping.leak().as_ptr().addr();
-        clear(start, length);
+        clear_if(start, length, || true);
         // The attach that follows finds it.
         store(offset, start, length, false);
         Ok(())
@@ -331,11 +333,19 @@ impl Backing for Through<'_> {
     }
 }
 
-/// Writes zeros into a range of a mapping that the caller has claimed.
-fn clear(start: usize, bytes: usize) {
-    // SAFETY: the range lies inside a mapping for loads and stores that is the caller's alone; the
-    // pages are a segment's that no other process can attach yet.
-    unsafe { std::ptr::write_bytes(start as *mut u8, 0, bytes) };
+/// Bytes that are cleared between two looks whether the range is still the caller's: in a guest
+/// whose pages come one by one, 3 ms; a thread waits for three times as long before it gives a
+/// range up.
+const BLOCK: usize = 64 << 10;
+
+/// Writes zeros into a range of a mapping that the caller has claimed, as long as it is.
+fn clear_if(start: usize, bytes: usize, is_ours: impl Fn() -> bool) {
+    for begin in (start..start + bytes).step_by(BLOCK).take_while(|_| is_ours()) {
+        let length = BLOCK.min(start + bytes - begin);
+        // SAFETY: the range lies inside a mapping for loads and stores that is the caller's alone;
+        // the pages are a segment's that no other process can attach yet.
+        unsafe { std::ptr::write_bytes(begin as *mut u8, 0, length) };
+    }
 }
 
 #[cfg(test)]
@@ -392,6 +402,41 @@ mod tests {
             assert_eq!(entry.state.load(Ordering::Relaxed), FREE);
             assert_eq!(TOTAL.load(Ordering::Relaxed), 0);
         }
+    }
+
+    #[test]
+    fn a_range_that_was_given_up_is_neither_opened_nor_cleared_further() {
+        let _alone = TABLE_IN_USE.lock().unwrap();
+        let [entry, ..] = &ENTRIES;
+        fill(entry, claimed());
+        entry.closed.store(true, Ordering::Relaxed);
+        let mut pages = vec![1_u8; 3 * BLOCK];
+        let start = pages.as_mut_ptr().addr();
+        std::hint::black_box(&mut pages);
+        let looks = std::cell::Cell::new(0);
+        clear_if(start, pages.len(), || {
+            if looks.replace(looks.get() + 1) == 1 {
+                drop_if_touched(entry, 1 << 44, BYTES, || true);
+            }
+            entry.claim_in_force().is_some()
+        });
+        assert_eq!(pages.iter().filter(|&&byte| byte == 0).count(), BLOCK);
+        assert!(!entry.open());
+        assert!(!entry.vacate());
+        assert_eq!(TOTAL.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn an_entry_that_is_used_again_is_not_given_up_for_what_it_has_shown_before() {
+        let _alone = TABLE_IN_USE.lock().unwrap();
+        let [entry, ..] = &ENTRIES;
+        fill(entry, claimed());
+        entry.vacate();
+        // As `store` begins.
+        entry.state.store(claimed(), Ordering::Relaxed);
+        drop_if_touched(entry, 1 << 44, BYTES, || true);
+        assert!(entry.claim_in_force().is_some());
+        entry.vacate();
     }
 
     #[test]
