@@ -75,7 +75,7 @@ pub unsafe extern "C" fn msgsnd(
 /// Sends a message if nothing stands in the way. `None`: it was not sent.
 #[inline(always)]
 fn send_at_once(id: c_int, message: *const u8, size: usize) -> Option<()> {
-    let session = current::session().ok()?;
+    let session = current::existing()?;
     if size > SHORT_BYTES {
         return None;
     }
@@ -144,7 +144,7 @@ fn receive_at_once(
     kind: c_long,
     flags: c_int,
 ) -> Option<usize> {
-    let session = current::session().ok()?;
+    let session = current::existing()?;
     let wanted = Receive::of(kind, room, flags);
     let is_ready = |size: usize| user::check(message, size + TYPE_BYTES, true).is_ok();
     session.client().msgrcv_at_once(id, wanted, &Me::now(), is_ready, |kind, payload| {

@@ -276,7 +276,9 @@ pub fn attributes(file: c_int, wanted: *const mq_attr, before: *mut mq_attr) -> 
     }
     let found = open::queue(file).ok_or(Errno::BADF)?;
     let stat = current::watchful_session()?.client().mq_stat(found.id())?;
-    if let (Some(nonblock), Some(descriptor)) = (nonblock, open::object_of(file)) {
+    if let Some(nonblock) = nonblock {
+        // None: another thread has closed it since.
+        let descriptor = open::object_of(file).ok_or(Errno::BADF)?;
         set_nonblock(file, descriptor, nonblock);
     }
     if !before.is_null() {

@@ -6,13 +6,18 @@ use vshmem_session::Session;
 use crate::session::{agent, cancel, child, join};
 use crate::{errno, process};
 
+/// The session, if there is one that is this process's own: for an attempt that leaves all else,
+/// and what is to be said of it, to a call that asks for [`session`].
+#[inline]
+pub fn existing() -> Option<&'static Session> {
+    process::inherited().filter(|_| !process::is_unknown_child())
+}
+
 /// The session, set up now if need be; in a child that has come about without our knowledge, made
 /// its own.
 #[inline]
 pub fn session() -> Result<&'static Session, Errno> {
-    if let Some(session) = process::inherited()
-        && !process::is_unknown_child()
-    {
+    if let Some(session) = existing() {
         return Ok(session);
     }
     let mut refusal = Errno::IO;
