@@ -218,8 +218,9 @@ uint64_t total_rounds(const struct run *run)
 
 void print_reading(const struct run *run, const struct reading *r, const char *more)
 {
-	printf("{\"transport\":\"%s\",\"size\":%zu,\"rounds\":%llu,\"median_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,"
-	       "\"mean_ns\":%.1f,\"lost\":%llu,\"batches\":%zu,\"clock_ns\":%.0f%s}\n",
+	/* A call of 5 ns is judged by a tenth of that. */
+	printf("{\"transport\":\"%s\",\"size\":%zu,\"rounds\":%llu,\"median_ns\":%.3f,\"min_ns\":%.3f,\"p99_ns\":%.3f,"
+	       "\"mean_ns\":%.3f,\"lost\":%llu,\"batches\":%zu,\"clock_ns\":%.0f%s}\n",
 		run->transport, run->size, (unsigned long long)r->rounds, r->median, r->min, r->p99,
 		r->mean, (unsigned long long)r->lost, r->batches, r->clock, more);
 	fflush(stdout);
