@@ -31,6 +31,9 @@ pub fn members() {
         guests.run(1, &["insmod", "/run/vshmem/bin/vshmem.ko"]).ok();
         guests.shell(1, GROUP).ok();
         let mut users = [join(MEMBER), join(&[])];
+        // By which members wake root's threads.
+        let file = guests.shell(1, "stat -c '%a %g' /dev/shm/vshmem-wait.*.0").ok();
+        assert_eq!(file.trim(), "640 6100");
         everybody_wakes_everybody(&guests, &mut users);
         drop(users);
         guests.pool().assert_clean();
