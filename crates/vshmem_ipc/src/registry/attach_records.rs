@@ -85,6 +85,10 @@ pub(crate) fn count_at(txn: &mut Txn<'_>, at: u64) -> Result<AttachCount, Fault>
 }
 
 /// Stages that a client holds so much more; false when there is no record left.
+///
+/// Inline, as `subtract`: the kernel's part of shmat(2) has just taken the first cache for its own
+/// code, so that each further line of this one has to be fetched.
+#[inline(always)]
 pub(crate) fn add(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -126,6 +130,7 @@ pub(crate) fn add(
 }
 
 /// Stages that a client holds so much less, or as much of that as it has: what that is.
+#[inline(always)]
 pub(crate) fn subtract(
     txn: &mut Txn<'_>,
     layout: &Layout,

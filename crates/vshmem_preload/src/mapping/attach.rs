@@ -88,6 +88,7 @@ fn attach_at(
 }
 
 /// The piece of an attach that begins here, and is not of a part.
+#[inline]
 pub fn whole(of: Attachment, start: usize, rights: Rights) -> Piece {
     let Attachment { id, offset, bytes } = of;
     let bytes = bytes as usize;
@@ -98,6 +99,7 @@ pub fn whole(of: Attachment, start: usize, rights: Rights) -> Piece {
 ///
 /// # Errors
 /// What `count` and `map` say; ENOMEM when the table is full.
+#[inline(always)]
 pub fn counted(
     session: &Session,
     count: impl Fn() -> Result<Attachment, Errno>,
@@ -245,6 +247,7 @@ fn lowest_of(base: usize) -> Option<Piece> {
 }
 
 /// Detaches all pieces of an attach.
+#[inline(always)]
 fn take_attach(session: &Session, lowest: Piece) -> c_int {
     // What is sealed stays mapped, and counts.
     let sealed = |piece: Piece| piece.rights.marks.has(Marks::SEALED);

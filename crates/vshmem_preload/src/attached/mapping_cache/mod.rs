@@ -84,6 +84,7 @@ pub fn close() {
 }
 
 /// A mapping of exactly these pages, for loads and stores. It is the caller's then.
+#[inline]
 pub fn take(offset: u64, bytes: usize) -> Option<usize> {
     if TOTAL.load(Ordering::Relaxed) == 0 {
         return None;
