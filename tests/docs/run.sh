@@ -107,11 +107,17 @@ pages_in_man() {
 	done
 }
 
+# A command begins in the guest's own /root, which is empty: a path that is relative here leads nowhere there.
+paths_in_guests() {
+	files | grep '\.md$' | xargs grep -nE '^[^|]*lab exec ' | grep -v 'docs/internals/' | grep -E ' (\./|[A-Za-z0-9_.-]+/)[^ ]*'
+}
+
 names=$(mktemp) || exit 1
 pages=$(mktemp -d) || exit 1
 trap 'rm -rf "$names" "$pages"' EXIT
 check "links between pages, and to headings" links
 check "pages that the sources mention" mentions
+check "programs that guests of a lab run are named by their whole path" paths_in_guests
 check "docs/reference/commands.md is what --help prints (tests/docs/run.sh VSHMEM --write)" commands
 check "every limit is in docs/reference/limits.md" limits
 check "decisions have date and status, and are in the index" decisions

@@ -30,8 +30,8 @@ Examples:
   vshmem lab up --guest uml -n 2
   vshmem lab up --guest qemu -n 4 --device plain
   vshmem lab up --guest xen -n 2      (then: vshmem lab exec dom0 -- xl list)
-  vshmem lab exec 1 -- vshmem run ./producer &
-  vshmem lab exec 2 -- vshmem run ./consumer
+  vshmem lab exec 1 -- vshmem run $PWD/producer &
+  vshmem lab exec 2 -- vshmem run $PWD/consumer
   vshmem lab kill 1          kill guest 1 at once
   vshmem lab down";
 

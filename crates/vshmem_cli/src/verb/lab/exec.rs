@@ -23,9 +23,12 @@ pub struct Exec {
 }
 
 const EXAMPLES: &str = "\
+It begins in the guest's /root, which is empty: name programs by their whole path. Guests see the
+host's files for reading, except below /tmp, /var/tmp, /root and /run, which are each guest's own.
+
 Examples:
   vshmem lab exec 1 -- uname -r
-  vshmem lab exec guest2 -- vshmem run ./consumer";
+  vshmem lab exec guest2 -- vshmem run $PWD/consumer";
 
 impl Exec {
     /// A shell that is given the words as one line.
