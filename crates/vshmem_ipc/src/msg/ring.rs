@@ -106,7 +106,7 @@ impl RingChunk {
     }
 
     /// Writes the message, to be put where `ring_slot` is.
-    #[inline]
+    #[inline(always)]
     pub fn write(
         &self,
         map: &Map,
@@ -143,7 +143,7 @@ pub(super) struct SpareChunk {
 
 impl SpareChunk {
     /// What the slot at `ring_slot` notes.
-    #[inline]
+    #[inline(always)]
     pub fn of(
         map: &Map,
         layout: &Layout,
@@ -167,7 +167,7 @@ impl SpareChunk {
     }
 
     /// Makes it this client's own.
-    #[inline]
+    #[inline(always)]
     fn claim(self, map: &Map, client: ClientId) -> Result<Option<RingChunk>, Fault> {
         let mine = client.word();
         let claimed = map.replace_cell(self.owner_at, self.owner, mine)?;
@@ -182,7 +182,7 @@ impl SpareChunk {
 }
 
 /// Claims the chunk that the slot at `ring_slot` notes.
-#[inline]
+#[inline(always)]
 pub(crate) fn claim_spare(
     map: &Map,
     layout: &Layout,
@@ -213,7 +213,7 @@ pub(crate) fn chunk_of(ring_slot: RingSlot) -> Result<Chunk, Fault> {
 }
 
 /// Type and size of a message in the ring.
-#[inline]
+#[inline(always)]
 pub(crate) fn header_of(map: &Map, layout: &Layout, ring_slot: RingSlot) -> Result<Header, Fault> {
     match ring_slot.inline() {
         Some((mtype, size)) => Ok(Header { mtype, size: size as u64 }),
