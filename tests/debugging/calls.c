@@ -1,7 +1,7 @@
 /*
- * A program of a user who debugs it: the calls that the library takes over, a thread, a handler, a child.
- * What it prints does not depend on timing. `calls overrun` reads memory that it has freed, `calls race` stores from
- * two threads at once: what the tools are there to find.
+ * A program of a user who debugs it: the calls that the library takes over, a thread, a handler, a
+ * child. What it prints does not depend on timing. `calls overrun` reads memory that it has freed,
+ * `calls race` stores from two threads at once: what the tools are there to find.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

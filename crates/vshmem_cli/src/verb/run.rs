@@ -203,8 +203,8 @@ fn preload(library: &OsStr) -> OsString {
     all
 }
 
-/// Options of AddressSanitizer, which else refuses a program before whose runtime another library is
-/// loaded. The last word counts, so what the user has asked for stays.
+/// Options of AddressSanitizer, which else refuses a program before whose runtime another library
+/// is loaded. The last word counts, so what the user has asked for stays.
 fn asan_options() -> OsString {
     const ANY_ORDER: &str = "verify_asan_link_order=0";
     match std::env::var_os("ASAN_OPTIONS") {
