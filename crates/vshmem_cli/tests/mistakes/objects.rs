@@ -9,12 +9,6 @@ fn visited(place: &Place) {
     super::rig::expect(0, &["rm", "-a", "--pool", &place.pool.0]);
 }
 
-/// Maps the pool's file as a machine monitor does, without becoming a client.
-fn map_as_monitor(place: &Place) {
-    let link = vshmem_session::find(&place.pool.0).unwrap();
-    place.keep(link.map(0, 4096, vshmem_mem::Protection::READ_WRITE).unwrap());
-}
-
 pub const ROWS: &[Mistake] = &[
     Mistake {
         what: "an id without its kind",
@@ -111,24 +105,24 @@ pub const ROWS: &[Mistake] = &[
         what: "removing a pool that a virtual machine has as a device",
         setup: |place| {
             pool(place);
-            map_as_monitor(place);
+            place.keep(Client::start_monitor(&place.pool));
         },
         line: "pool rm {pool}",
         code: 1,
-        says: &["its file mapped", "virtual machine"],
+        says: &["1 process has its file mapped", "virtual machine"],
         proposes: "vshmem pool rm {pool} --force",
     },
     Mistake {
         what: "removing a damaged pool that a virtual machine has as a device",
         setup: |place| {
             pool(place);
-            map_as_monitor(place);
+            place.keep(Client::start_monitor(&place.pool));
             let file = std::fs::OpenOptions::new().write(true).open(place.pool.place()).unwrap();
             std::os::unix::fs::FileExt::write_all_at(&file, &[0xff; 16], 16).unwrap();
         },
         line: "pool rm {pool}",
         code: 1,
-        says: &["its file mapped", "virtual machine"],
+        says: &["1 process has its file mapped", "virtual machine"],
         proposes: "vshmem pool rm {pool} --force",
     },
     Mistake {

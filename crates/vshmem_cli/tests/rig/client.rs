@@ -4,11 +4,14 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use vshmem_ipc::{Operation, Superuser};
+use vshmem_mem::Protection;
 use vshmem_session::{Session, find};
 
 use super::Name;
 
 const POOL: &str = "CLITEST_POOL";
+/// Set for a process that maps the pool, and is no client.
+const MAPS: &str = "CLITEST_MAPS";
 /// A command that the client starts the agent of its domain with.
 const AGENT: &str = "CLITEST_AGENT";
 const IPC_CREAT: i32 = 0o1000;
@@ -20,6 +23,10 @@ pub const KEY: i32 = 77;
 /// each file of tests that starts one: a client is this test program under that name.
 pub fn be() {
     let Ok(pool) = std::env::var(POOL) else { return };
+    if std::env::var_os(MAPS).is_some() {
+        let _mapping = find(&pool).unwrap().map(0, 4096, Protection::READ_WRITE).unwrap();
+        await_end();
+    }
     let session = match Session::join(find(&pool).unwrap()) {
         Ok(session) => session,
         Err(error) => {
@@ -38,8 +45,12 @@ pub fn be() {
         let status = Command::new(command).args(["agent", "--pool"]).arg(place).status().unwrap();
         assert!(status.success());
     }
+    await_end();
+}
+
+/// Says that it is ready, and ends with the test, however that ends.
+fn await_end() -> ! {
     println!("\nclient is ready");
-    // It ends with the test, however that ends.
     let _ = std::io::stdin().lines().next();
     std::process::exit(0);
 }
@@ -59,6 +70,17 @@ impl Client {
         client
     }
 
+    /// Starts a process that maps the pool's file as a machine monitor does, without becoming a
+    /// client. It alone has it mapped: a child that another test starts would show this process's
+    /// mappings until it executes.
+    pub fn start_monitor(name: &Name) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env(MAPS, "yes");
+        let monitor = Self::start_as(command, name);
+        assert!(monitor.is_ready(), "{}", monitor.said);
+        monitor
+    }
+
     /// Starts it under `unshare` with `words`, or as it is when there are none.
     pub fn start_in(name: &Name, words: &[&str], with_agent: bool) -> Self {
         let me = std::env::current_exe().unwrap();
@@ -73,6 +95,10 @@ impl Client {
         if with_agent {
             command.env(AGENT, env!("CARGO_BIN_EXE_vshmem"));
         }
+        Self::start_as(command, name)
+    }
+
+    fn start_as(mut command: Command, name: &Name) -> Self {
         let mut child = command
             .args(["--exact", "client", "--ignored", "--nocapture"])
             .env(POOL, &name.0)
