@@ -85,9 +85,27 @@ impl<'a> Glimpse<'a> {
     }
 }
 
-/// Sends a message that fits into the slot at the tail. `None`: it was not sent.
+/// Sends a message at the tail. `None`: it was not sent.
 #[inline(always)]
-pub(crate) fn send_inline(
+pub(crate) fn send(
+    context: &Context,
+    glimpse: Glimpse<'_>,
+    tail: RingSlot,
+    mtype: i64,
+    message: &[u8],
+) -> Option<()> {
+    match Inline::of(mtype, message) {
+        Some(message) => send_inline(context, glimpse, tail, message)?,
+        None => send_in_chunk(context, glimpse, tail, mtype, message)?,
+    }
+    context.ring_hints.note_tail(glimpse.queue.index, tail.index() + 1);
+    context.send_backoff.note_sent();
+    Some(())
+}
+
+/// The same of one that fits into the slot.
+#[inline(always)]
+fn send_inline(
     context: &Context,
     glimpse: Glimpse<'_>,
     tail: RingSlot,
@@ -110,9 +128,9 @@ pub(crate) fn send_inline(
     Some(())
 }
 
-/// Sends a message in the chunk that the slot at the tail notes. `None`: it was not sent.
+/// The same in the chunk that the slot notes.
 #[inline(always)]
-pub(crate) fn send_in_chunk(
+fn send_in_chunk(
     context: &Context,
     glimpse: Glimpse<'_>,
     tail: RingSlot,

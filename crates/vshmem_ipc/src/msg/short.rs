@@ -2,14 +2,14 @@
 //!
 //! See [`crate::msg::glimpse`] for what all such ways have in common.
 
-use vshmem_sync::{Inline, RingSlot, leave_lines};
+use vshmem_sync::{RingSlot, leave_lines};
 use vshmem_wire::{QueueMode, RING_PAYLOAD_BYTES};
 
 use crate::context::Context;
 use crate::msg::awaited_types::says_list;
 use crate::msg::fast_receive::{MEDIUM, SHORT, read_header, take_along, will_read_chunk};
 use crate::msg::fast_send::is_large_in;
-use crate::msg::glimpse::{Glimpse, load, read, send_in_chunk, send_inline, take};
+use crate::msg::glimpse::{self, Glimpse, load, read, take};
 use crate::msg::message::{Header, Search};
 use crate::msg::queue::{Receive, at};
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
@@ -56,17 +56,11 @@ pub(crate) fn send(
         return None;
     }
     Permission::check(map, queue.slot, caller, WRITE).ok()?.ok()?;
-    let sent = match Inline::of(mtype, payload) {
-        Some(message) => send_inline(context, glimpse, tail, message),
-        None => send_in_chunk(context, glimpse, tail, mtype, payload),
-    };
+    let sent = glimpse::send(context, glimpse, tail, mtype, payload);
     if sent.is_none() {
         leave_if_lost(context, tail);
     }
-    sent?;
-    hints.note_tail(queue.index, tail.index() + 1);
-    context.send_backoff.note_sent();
-    Some(())
+    sent
 }
 
 /// Takes the oldest message, if the receiver wants that one. `is_ready` is asked, with the size,

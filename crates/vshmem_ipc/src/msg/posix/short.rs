@@ -3,12 +3,11 @@
 //! What can be known beforehand of a POSIX queue is not asked for; the rest is in
 //! [`crate::msg::glimpse`].
 
-use vshmem_sync::Inline;
 use vshmem_wire::{MSG_HEADER_BYTES, QueueMode, UNIT_BYTES};
 
 use crate::context::Context;
 use crate::msg::awaited_types::says_list;
-use crate::msg::glimpse::{Glimpse, load, read, send_in_chunk, send_inline, take};
+use crate::msg::glimpse::{self, Glimpse, load, read, take};
 use crate::msg::queue::at;
 use crate::msg::ring::{self, header_of};
 
@@ -38,13 +37,7 @@ pub(crate) fn send(context: &Context, id: i32, mtype: i64, message: &[u8]) -> Op
     // These lines are on the receiver's side, and come at once when they are asked for at once.
     map.will_write(tail.at);
     map.will_read(at!(glimpse.queue, sender));
-    match Inline::of(mtype, message) {
-        Some(message) => send_inline(context, glimpse, tail, message)?,
-        None => send_in_chunk(context, glimpse, tail, mtype, message)?,
-    }
-    context.ring_hints.note_tail(glimpse.queue.index, tail.index() + 1);
-    context.send_backoff.note_sent();
-    Some(())
+    glimpse::send(context, glimpse, tail, mtype, message)
 }
 
 /// Takes the oldest message, for a receiver with `room` bytes. `is_ready` is asked, with the size,
