@@ -18,22 +18,8 @@
 
 static struct {
 	volatile int thread, calls, may_confine, has_confined, has_failed, is_over;
-} *told;
+} *shared;
 static int is_for_all;
-
-static void tell(volatile int *word, int what)
-{
-	__atomic_store_n(word, what, __ATOMIC_RELEASE);
-}
-static int is_told(volatile int *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-static void wait_for(volatile int *word)
-{
-	while (!is_told(word))
-		sched_yield();
-}
 
 static void slow_call(void)
 {
@@ -49,7 +35,7 @@ static void slow_call(void)
 static void count_call(void)
 {
 	slow_call();
-	__atomic_add_fetch(&told->calls, 1, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&shared->calls, 1, __ATOMIC_RELEASE);
 }
 
 /* The library makes the calls that a filter may forbid once in a second. */
@@ -62,14 +48,14 @@ static void slow_calls(void)
 
 static void *confines(void *nothing)
 {
-	tell(&told->thread, gettid());
-	wait_for(&told->may_confine);
+	set_flag(&shared->thread, gettid());
+	wait_for(&shared->may_confine);
 	if ((is_for_all ? confine_all() : confine(NULL)) != 0)
 		fail("seccomp");
-	tell(&told->has_confined, 1);
-	wait_for(&told->has_failed);
+	set_flag(&shared->has_confined, 1);
+	wait_for(&shared->has_failed);
 	slow_calls();
-	tell(&told->is_over, 1);
+	set_flag(&shared->is_over, 1);
 	return nothing;
 }
 
@@ -80,14 +66,14 @@ static void traced(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (pthread_create(&thread, NULL, confines, NULL) != 0)
 		fail("a thread");
-	wait_for(&told->thread);
+	wait_for(&shared->thread);
 	trace_me();
-	while (is_for_all && !is_told(&told->has_confined))
+	while (is_for_all && !read_flag(&shared->has_confined))
 		count_call();
 	if (!is_for_all && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != -1)
 		fail("a filter without code");
-	tell(&told->has_failed, 1);
-	wait_for(&told->is_over);
+	set_flag(&shared->has_failed, 1);
+	wait_for(&shared->is_over);
 	_exit(0);
 }
 
@@ -132,26 +118,24 @@ static unsigned long call_that_decides(pid_t thread)
 static void let_other_thread_confine(pid_t child)
 {
 	if (is_for_all)
-		trace_thread(told->thread);
-	tell(&told->may_confine, 1);
+		trace_thread(shared->thread);
+	set_flag(&shared->may_confine, 1);
 	if (is_for_all) {
-		int calls = is_told(&told->calls);
-		if (call_that_decides(told->thread) == SYS_nanosleep) {
+		int calls = read_flag(&shared->calls);
+		if (call_that_decides(shared->thread) == SYS_nanosleep) {
 			ptrace(PTRACE_CONT, child, 0, 0);
-			while (is_told(&told->calls) == calls)
+			while (read_flag(&shared->calls) == calls)
 				sched_yield();
 		}
-		ptrace(PTRACE_DETACH, told->thread, 0, 0);
+		ptrace(PTRACE_DETACH, shared->thread, 0, 0);
 	}
-	wait_for(&told->has_confined);
+	wait_for(&shared->has_confined);
 }
 
 int main(int count, char **words)
 {
 	is_for_all = count > 1 && strcmp(words[1], "all") == 0;
-	told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (told == MAP_FAILED)
-		fail("memory");
+	shared = shared_memory(sizeof *shared);
 	pid_t child = fork();
 	if (child == 0)
 		traced();

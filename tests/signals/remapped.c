@@ -22,13 +22,7 @@ enum { BYTES = 4096 };
 static struct {
 	volatile int is_replaced, may_replace;
 	void *volatile at;
-} *told;
-
-static void wait_for(volatile int *word)
-{
-	while (!__atomic_load_n(word, __ATOMIC_ACQUIRE))
-		sched_yield();
-}
+} *shared;
 
 static int pool_files[8], pool_file_count;
 
@@ -53,11 +47,11 @@ static void find_pool_files(void)
 /* Past the library, which may hold a lock in the thread that is stopped. */
 static void *replaces(void *file)
 {
-	wait_for(&told->may_replace);
+	wait_for(&shared->may_replace);
 	for (int i = 0; i < pool_file_count; i++)
 		if (direct(SYS_dup3, *(int *)file, pool_files[i], O_CLOEXEC, 0) < 0)
 			fail("dup3");
-	__atomic_store_n(&told->is_replaced, 1, __ATOMIC_RELEASE);
+	set_flag(&shared->is_replaced, 1);
 	return NULL;
 }
 
@@ -85,7 +79,7 @@ static void traced(int by_mmap)
 	void *at = shmat(first, NULL, 0);
 	if (first == -1 || second == -1 || at == (void *)-1)
 		fail("two segments");
-	told->at = at;
+	shared->at = at;
 	find_pool_files();
 	int other = memfd_create("other", MFD_CLOEXEC);
 	if (other == -1 || pthread_create(&thread, NULL, replaces, &other) != 0)
@@ -106,22 +100,20 @@ static void traced(int by_mmap)
 
 static int maps_over_the_segment(const struct ptrace_syscall_info *call)
 {
-	return call->entry.nr == SYS_mmap && call->entry.args[0] == (unsigned long)told->at
+	return call->entry.nr == SYS_mmap && call->entry.args[0] == (unsigned long)shared->at
 		&& call->entry.args[3] & MAP_FIXED;
 }
 
 static void let_other_thread_replace(pid_t child)
 {
 	(void)child;
-	__atomic_store_n(&told->may_replace, 1, __ATOMIC_RELEASE);
-	wait_for(&told->is_replaced);
+	set_flag(&shared->may_replace, 1);
+	wait_for(&shared->is_replaced);
 }
 
 int main(int count, char **words)
 {
-	told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (told == MAP_FAILED)
-		fail("memory");
+	shared = shared_memory(sizeof *shared);
 	pid_t child = fork();
 	if (child == 0)
 		traced(count > 1 && strcmp(words[1], "mmap") == 0);

@@ -66,15 +66,9 @@ static void slow_calls(void)
 static struct {
 	volatile int is_about_to_clone, is_done;
 	volatile int is_ready;
-} *told;
+} *shared;
 static const char *directory;
 static int replaces;
-
-static void wait_for(volatile int *word)
-{
-	while (!__atomic_load_n(word, __ATOMIC_ACQUIRE))
-		sched_yield();
-}
 
 /* The library's descriptor of the command means another file from now on. */
 static void replace_command(int other)
@@ -93,13 +87,13 @@ static void *other_thread(void *nothing)
 	int other = open("other", O_PATH | O_CLOEXEC);
 	if (replaces && other == -1)
 		fail("other");
-	told->is_ready = 1;
-	wait_for(&told->is_about_to_clone);
+	shared->is_ready = 1;
+	wait_for(&shared->is_about_to_clone);
 	if (replaces)
 		replace_command(other);
 	else if (direct(SYS_chroot, (long)".", 0, 0, 0) != 0)
 		fail("chroot");
-	__atomic_store_n(&told->is_done, 1, __ATOMIC_RELEASE);
+	set_flag(&shared->is_done, 1);
 	return nothing;
 }
 
@@ -109,7 +103,7 @@ static void traced(void)
 	pthread_t thread;
 	if (chdir(directory) != 0 || pthread_create(&thread, NULL, other_thread, NULL) != 0)
 		fail("a thread");
-	wait_for(&told->is_ready);
+	wait_for(&shared->is_ready);
 	trace_me();
 	slow_calls();
 	_exit(0);
@@ -123,21 +117,21 @@ static int is_about_to_clone(const struct ptrace_syscall_info *call)
 static void let_other_thread_run(pid_t child)
 {
 	(void)child;
-	__atomic_store_n(&told->is_about_to_clone, 1, __ATOMIC_RELEASE);
-	wait_for(&told->is_done);
+	set_flag(&shared->is_about_to_clone, 1);
+	wait_for(&shared->is_done);
 }
 
 /* Between the library's last look and its child, another thread changes what was looked at. */
 static int overtaken(int agent)
 {
 	int status;
-	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (told == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+	shared = shared_memory(sizeof *shared);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		fail("to prepare");
 	pid_t child = fork();
 	if (child == 0)
 		traced();
-	wait_for(&told->is_ready);
+	wait_for(&shared->is_ready);
 	if (kill(agent, SIGKILL) != 0)
 		fail("kill");
 	if (run_traced(child, is_about_to_clone, let_other_thread_run) != 0)

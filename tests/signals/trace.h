@@ -4,10 +4,12 @@
 #define TRACE_H
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,32 @@ static inline void fail(const char *what)
 {
 	fprintf(stderr, "FAILED: %s: %s\n", what, strerror(errno));
 	_exit(1);
+}
+
+/* Memory that a child and its tracer share, all zeros. */
+static inline void *shared_memory(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		fail("memory");
+	return at;
+}
+
+/* Flags in memory that threads, or a child and its tracer, share. */
+static inline void set_flag(volatile int *flag, int value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
+static inline int read_flag(volatile int *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static inline void wait_for(volatile int *flag)
+{
+	while (!read_flag(flag))
+		sched_yield();
 }
 
 /* In the child, when its other threads run: these are not traced. */

@@ -15,15 +15,15 @@ use crate::shared;
 const TURNS: u64 = 3000;
 const BYTES: u64 = 64;
 
-/// What `top` has told in all: operations, messages, bytes.
+/// What all reports of `top` come to: operations, messages, bytes.
 #[derive(Debug, Default)]
-struct Told {
+struct Totals {
     sums: [f64; 3],
     reports: u32,
     seen: [bool; 2],
 }
 
-impl Told {
+impl Totals {
     fn add(&mut self, report: &Value) {
         let seconds = report["seconds"].as_f64().unwrap();
         for (sum, what) in self.sums.iter_mut().zip(["operations", "messages", "bytes"]) {
@@ -56,8 +56,8 @@ fn load(guests: &Guests, set: i64, queue: i64) {
     });
 }
 
-/// What `top` tells from before the load until after it, and its last report.
-fn watched(guests: &Guests, set: i64, queue: i64) -> (Told, Value) {
+/// What `top` reports from before the load until after it, and its last report.
+fn watched(guests: &Guests, set: i64, queue: i64) -> (Totals, Value) {
     let mut top = Command::new(build::vshmem())
         .args(["top", "--pool", guests.pool().name(), "--json", "--interval", "0.1"])
         .stdout(Stdio::piped())
@@ -66,34 +66,34 @@ fn watched(guests: &Guests, set: i64, queue: i64) -> (Told, Value) {
     let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(count(&next(), "semaphore", set), 0);
-    let mut told = Told::default();
+    let mut totals = Totals::default();
     let last = thread::scope(|scope| {
         let load = scope.spawn(|| load(guests, set, queue));
         while !load.is_finished() {
-            told.add(&next());
+            totals.add(&next());
         }
         load.join().unwrap();
-        // The end of the load may lie in this interval, or in one that was told of already.
+        // The end of the load may lie in this interval, or in one that was reported already.
         let [before, last] = [next(), next()];
-        told.add(&before);
-        told.add(&last);
+        totals.add(&before);
+        totals.add(&last);
         last
     });
     drop(lines);
     assert!(top.wait().unwrap().success());
-    (told, last)
+    (totals, last)
 }
 
 pub fn two_guests() {
     let guests = shared();
     let mut keeper = Actor::on(guests.pool());
     let (set, queue) = (keeper.number("semget 0 1 0600"), keeper.number("msgget 0 0600"));
-    let (told, last) = watched(&guests, set, queue);
-    for (sum, known) in told.sums.iter().zip([4 * TURNS, 2 * TURNS, 2 * TURNS * BYTES]) {
+    let (totals, last) = watched(&guests, set, queue);
+    for (sum, known) in totals.sums.iter().zip([4 * TURNS, 2 * TURNS, 2 * TURNS * BYTES]) {
         let known = known as f64;
-        assert!((sum - known).abs() <= known * 0.02, "{sum} instead of {known}: {told:?}");
+        assert!((sum - known).abs() <= known * 0.02, "{sum} instead of {known}: {totals:?}");
     }
-    assert_eq!(told.seen, [true; 2], "whether programs of each guest were seen");
+    assert_eq!(totals.seen, [true; 2], "whether programs of each guest were seen");
     // The host and every guest show the same.
     let words = ["vshmem", "top", "--json", "--count", "1", "--interval", "0.1"];
     let inside: Value = serde_json::from_str(&guests.run(2, &words).ok()).unwrap();
@@ -101,10 +101,10 @@ pub fn two_guests() {
         assert_eq!(count(&report, "semaphore", set), 4 * TURNS);
         assert_eq!(count(&report, "queue", queue), 2 * TURNS);
     }
-    let [operations, messages, bytes] = told.sums;
+    let [operations, messages, bytes] = totals.sums;
     say(&format!(
         "{} reports: {operations:.1} operations of {}, {messages:.1} messages of {}, {bytes:.0} bytes of {}",
-        told.reports,
+        totals.reports,
         4 * TURNS,
         2 * TURNS,
         2 * TURNS * BYTES
