@@ -118,8 +118,7 @@ pub(crate) fn add(
     };
     let head_at = field!(slot_of(layout, client)?, ClientSlot, attaches);
     let head = txn.get(head_at)?;
-    // That one and not the next: who attaches and detaches in turn then writes no hint, and finds a
-    // record that is in the cache.
+    // That one and not the next: a client that attaches and detaches in turn then writes no hint.
     txn.update(hint_at, record)?;
     txn.set(field!(at, AttachSlot, segment), held)?;
     txn.set_word(field!(at, AttachSlot, count), more.pack())?;

@@ -97,7 +97,7 @@ fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), 
     if size > this_client.pool().geometry().msgmax as usize || id < 0 || kind < 1 {
         return Err(Errno::INVAL);
     }
-    let payload = message.wrapping_add(size_of::<c_long>());
+    let payload = message.wrapping_add(TYPE_BYTES);
     user::check(payload, size, false)?;
     // SAFETY: the payload was just found to be readable; it is only read, and only during this
     // call.
@@ -169,7 +169,7 @@ fn receive(
     let wanted = Receive::of(kind, room, flags);
     session.client().msgrcv(id, wanted, &Me::now(), &mut |kind, size, copy| {
         user::write(message.cast::<c_long>(), kind as c_long)?;
-        let payload = message.wrapping_add(size_of::<c_long>());
+        let payload = message.wrapping_add(TYPE_BYTES);
         user::check(payload, size, true)?;
         if size > 0 {
             // SAFETY: the room was just found to be writable, and is the program's to be written.
