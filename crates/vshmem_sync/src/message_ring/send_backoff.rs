@@ -58,7 +58,7 @@ pub struct SendBackoff {
     /// Ticks that may be spent on looking for room.
     credit: AtomicU32,
     /// Part of the timeout that is left after looks in vain, as a shift: for room, and in the
-    /// list.
+    /// list. There `SIXTEENTH` means that one call in so many looks.
     in_vain: [AtomicU32; 2],
     /// Calls under the lock until the next that asks whether a receiver can run meanwhile, or that
     /// looks after looks in vain.
@@ -106,9 +106,14 @@ impl SendBackoff {
             return false;
         }
         let may = ask();
-        let is_patient = self.in_vain[For::Ring as usize].load(Relaxed) < SIXTEENTH;
-        self.unasked.store(if may && is_patient { 0 } else { SOME_CALLS }, Relaxed);
+        let is_rare = self.looks_rarely(For::Ring);
+        self.unasked.store(if may && !is_rare { 0 } else { SOME_CALLS }, Relaxed);
         may
+    }
+
+    /// Whether `may_look` lets one call in so many look, instead of shorter looks in each.
+    fn looks_rarely(&self, what: For) -> bool {
+        matches!(what, For::Ring) && self.in_vain[what as usize].load(Relaxed) >= SIXTEENTH
     }
 
     /// When a call under the lock has begun, if it is one of those that are measured.
@@ -162,11 +167,8 @@ impl SendBackoff {
             For::RingSpace => u64::from(self.credit.load(Relaxed)),
             For::Ring => cost,
         };
-        let timeout = match (what, in_vain.load(Relaxed).min(SIXTEENTH)) {
-            // One call in so many looks, by `may_look`.
-            (For::Ring, SIXTEENTH) => most,
-            (_, shift) => most >> shift,
-        };
+        let shift = if self.looks_rarely(what) { 0 } else { in_vain.load(Relaxed).min(SIXTEENTH) };
+        let timeout = most >> shift;
         let began = now();
         let (mut last, mut found) = (began, RingSpace::None);
         let mut waited = 0;

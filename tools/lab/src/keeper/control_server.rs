@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::host::{admission, json};
+use crate::keeper::port;
 use crate::keeper::shared::Shared;
 use crate::keeper::supervisor;
 use crate::keeper::supervisor::SupervisedGuest;
@@ -19,10 +20,6 @@ use crate::transport::control::{Control, ControlRequest, Reply};
 
 /// How long the kernel of a guest may take to accept a connection to its agent.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// The same where the agent itself answers, over a serial port. Such a guest may be emulated and
-/// busy: with a dozen commands started at once, 5 s were too few on a loaded host.
-const AGENT_ANSWER: Duration = Duration::from_secs(30);
 
 /// How long an ordered death may take, its notice included.
 const DEATH: Duration = Duration::from_secs(45);
@@ -145,7 +142,7 @@ fn hand_over(lab: &Shared, supervised: &SupervisedGuest, control: &Control) -> R
         GuestState::Booting => return Err(busy(supervised, "wait until it is running")),
     }
     let connection: std::io::Result<OwnedFd> = match supervised.port() {
-        Some(port) => port.open(AGENT_ANSWER).map(Into::into),
+        Some(port) => port.open(port::ANSWER).map(Into::into),
         None => {
             let to = SocketAddr::from((address(guest), AGENT_PORT));
             TcpStream::connect_timeout(&to, ANSWER).map(Into::into)

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::host::directory::Directory;
 use crate::host::json;
+use crate::keeper::port;
 use crate::keeper::site::{Life, Site};
 use crate::keeper::supervisor::SupervisedGuest;
 use crate::machine::{Plan, machine};
@@ -25,7 +26,8 @@ use crate::transport::mux::Mux;
 use crate::transport::relay::relay;
 use crate::transport::request::{ExecRequest, Streams};
 
-/// How long dom0's agent may take to accept a connection, while domains boot beside it.
+/// How long a domain may take to accept a connection, and then to answer, while others boot
+/// beside it.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// How long dom0's own end may take to be noticed after its domains'.
@@ -50,7 +52,7 @@ impl Domain {
         let port = self.dom0.port().ok_or_else(gone)?;
         let unreachable =
             |error: std::io::Error| GuestFault::Unreachable { guest: DOM0, why: error.to_string() };
-        let connection = Connection::new(port.open(ANSWER).map_err(unreachable)?);
+        let connection = Connection::new(port.open(port::ANSWER).map_err(unreachable)?);
         let boot: Option<Boot> = json::read(&self.orders)?;
         let token = boot.map(|boot| boot.token).unwrap_or_default();
         relay(DOM0, connection, None, &ExecRequest::new(words), token, streams)

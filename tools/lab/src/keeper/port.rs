@@ -13,6 +13,11 @@ use crate::transport::mux::Mux;
 /// How long a machine may take to listen.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long an agent may take to accept a connection that is opened over its guest's port. Such a
+/// guest may be emulated and busy: with a dozen commands started at once, 5 s were too few on a
+/// loaded host.
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
+
 /// Connects to it as soon as the machine listens. What is sent before the agent listens waits in
 /// the port.
 pub(super) fn connect(socket: &Path, machine: &mut Child, guest: u32) -> Result<Arc<Mux>> {
