@@ -88,7 +88,8 @@ DIR ?= results
 PART ?= whole
 KEPT ?= reference
 .PHONY: bench-reference bench-keep bench-devices bench-userland
-bench-reference: setup-guests build programs
+bench-reference: build programs
+	@scripts/setup guests bench
 	@PART=$(PART) scripts/bench-reference target/release/vshmem $(DIR)
 bench-keep:
 	@target/release/vshmem bench report $(DIR) >/dev/null
@@ -102,7 +103,7 @@ bench-devices:
 	@scripts/setup guests qemu
 	@bench/devices/run
 
-# This tree's build and that of BASE, a commit or a directory with another build, in turns for half a minute: fails on what has
+# This tree's build and that of BASE, a commit or a directory with another build, in turns for a minute: fails on what has
 # become slower.
 BASE ?= main
 .PHONY: bench-guard
