@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Doing, Error, Result};
 
-/// How long the command of a death notice may take.
-const NOTICE: Duration = Duration::from_secs(30);
+/// How long it may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the command that tells others of a death.
-pub(crate) fn give_notice(words: &[String]) -> Result<()> {
+pub(crate) fn run_death_command(words: &[String]) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(());
     };
@@ -24,7 +24,7 @@ pub(crate) fn give_notice(words: &[String]) -> Result<()> {
         .stdout(std::io::stderr())
         .spawn()
         .doing(|| format!("run `{}`", words.join(" ")))?;
-    let end = Instant::now() + NOTICE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         match child.try_wait().doing(|| format!("wait for `{}`", words.join(" ")))? {
             Some(status) if status.success() => return Ok(()),
@@ -32,7 +32,7 @@ pub(crate) fn give_notice(words: &[String]) -> Result<()> {
             None if Instant::now() > end => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(failed(format!("killed after {} s", NOTICE.as_secs())));
+                return Err(failed(format!("killed after {} s", TIMEOUT.as_secs())));
             }
             None => std::thread::sleep(Duration::from_millis(2)),
         }

@@ -14,5 +14,5 @@ mod shared;
 mod site;
 mod supervisor;
 
-pub(crate) use death_command::give_notice;
+pub(crate) use death_command::run_death_command;
 pub use run::keeper;

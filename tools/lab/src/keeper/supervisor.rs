@@ -15,11 +15,11 @@ use crate::host::log::tail;
 use crate::host::record::Record;
 use crate::keeper::console;
 use crate::keeper::console::Word;
-use crate::keeper::death_command::give_notice;
+use crate::keeper::death_command::run_death_command;
 use crate::keeper::site::{Life, Site};
 use crate::machine::{Plan, machine};
 use crate::model::GuestState;
-use crate::model::names::{death_notice, domain};
+use crate::model::names::{death_command, domain};
 use crate::transport::control;
 use crate::transport::control::Reply;
 use crate::transport::mux::Mux;
@@ -274,7 +274,7 @@ impl SupervisedGuest {
             let _ = line.shutdown(std::net::Shutdown::Both);
         }
         if let Some(words) = &self.record.on_death
-            && let Err(error) = give_notice(&death_notice(words, self.guest))
+            && let Err(error) = run_death_command(&death_command(words, self.guest))
         {
             eprintln!("vshmem-lab: {}: no death notice: {error}", domain(self.guest));
         }

@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::host::directory::Directory;
 use crate::host::record::Record;
 use crate::host::sweep::{exterminate, sweep};
-use crate::keeper::give_notice;
+use crate::keeper::run_death_command;
 use crate::lab::ask::{answers, ask_at};
-use crate::model::names::death_notice;
+use crate::model::names::death_command;
 use crate::transport::control::{ControlRequest, Reply};
 
 /// How long the keeper may take to end all guests and give their death notices.
@@ -66,7 +66,7 @@ pub(super) fn reap_all(record: &Record, directory: &Directory) -> Result<()> {
     for guest in record.guests() {
         if let Some(words) = record.on_death.as_ref().filter(|_| record.keeper.is_some()) {
             // The pool may be gone with everything else; the lab goes in any case.
-            if let Err(error) = give_notice(&death_notice(words, guest)) {
+            if let Err(error) = run_death_command(&death_command(words, guest)) {
                 eprintln!("vshmem-lab: guest{guest}: no death notice: {error}");
             }
         }

@@ -16,7 +16,7 @@ pub(crate) const AGENT_PORT: u16 = 10077;
 pub(crate) const NOTIFY_PORT: u16 = 7117;
 
 /// The command that `on_death` makes for one guest.
-pub(crate) fn death_notice(words: &[String], guest: u32) -> Vec<String> {
+pub(crate) fn death_command(words: &[String], guest: u32) -> Vec<String> {
     words.iter().map(|word| word.replace("{guest}", &domain(guest))).collect()
 }
 
