@@ -2,8 +2,9 @@
 //! one of them does slower is named.
 //!
 //! Each pair has pools of its own: a pool keeps its pages, caches are indexed by the addresses of
-//! pages, and so one pool can be faster than another in all runs alike. Cases of many processes have
-//! turns of their own, after the others: the ends of 64 processes disturb what is measured next.
+//! pages, and so one pool can be faster than another in all runs alike. Cases of many processes
+//! have turns of their own, after the others: the ends of 64 processes disturb what is measured
+//! next.
 
 mod base;
 mod case;
