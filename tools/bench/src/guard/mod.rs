@@ -81,7 +81,8 @@ pub fn guard(
         tempfile::NamedTempFile::new().map_err(Error::io("make a file for ftok"))?;
     let bench = Bench { kernels, meeting_place: meeting_place.path(), cpus: two_cpus() };
     let mut rng = Rng::with_seed(plan.seed);
-    let (crowded, quiet): (Vec<_>, Vec<_>) = plan.cases.iter().partition(|case| case.is_crowded());
+    let (crowded, quiet): (Vec<Case>, Vec<Case>) =
+        plan.cases.iter().copied().partition(|case| case.is_crowded());
     let (mut cases, mut times) = (Vec::new(), Vec::new());
     for group in [quiet, crowded] {
         let order = Order::Shuffled(rng.fork());
@@ -95,11 +96,11 @@ pub fn guard(
 type Times = (Vec<f64>, Vec<f64>);
 
 /// What follows from the times, case by case.
-fn findings(cases: &[&Case], times: &[Times], plan: &Plan) -> Vec<Finding> {
+fn findings(cases: &[Case], times: &[Times], plan: &Plan) -> Vec<Finding> {
     let p: Vec<f64> =
         times.iter().map(|(own, base)| signed_rank_p(base, own).unwrap_or(1.0)).collect();
     let adjusted = holm(&p);
-    let finding = |((case, (own, base)), adjusted_p): ((&&Case, &Times), f64)| {
+    let finding = |((case, (own, base)), adjusted_p): ((&Case, &Times), f64)| {
         let speed = bootstrap::quotient(&[base], &[own])?;
         let interval = bootstrap::interval(&[base], &[own], plan.seed);
         let is_sure = adjusted_p < LEVEL;
@@ -130,7 +131,7 @@ impl Bench<'_> {
     fn take_turns(
         &self,
         builds: [&Build; 2],
-        cases: &[&Case],
+        cases: &[Case],
         pairs: usize,
         order: Order,
         watch: &dyn Watch,
@@ -143,7 +144,7 @@ impl Bench<'_> {
             watch.advance(pair, pairs, None, "two builds");
             made += 1;
             let pool = Pool::make(build, made)?;
-            let timed = |case: &&Case| match watch.stopped() {
+            let timed = |case: &Case| match watch.stopped() {
                 true => Err(Error::Stopped),
                 false => self.run(case, &pool),
             };
@@ -225,7 +226,7 @@ mod tests {
         let mut times: Vec<_> = CASES.iter().map(|_| (list(100.0), list(100.0))).collect();
         times[0].0.iter_mut().for_each(|time| *time *= 1.0 + slower_by);
         let plan = Plan { cases: CASES.to_vec(), pairs: 20, tolerance: 0.03, seed };
-        findings(&CASES.iter().collect::<Vec<_>>(), &times, &plan)
+        findings(&CASES, &times, &plan)
     }
 
     #[test]
