@@ -1,5 +1,5 @@
 /* Copying between memory that is named in parts and memory in one piece. */
-#include "one_sided.h"
+#include "vshmem_fi.h"
 
 #include <string.h>
 

@@ -44,6 +44,7 @@ static int make_port(struct vfi_endpoint *ep)
 	ep->address.place = domain->place;
 	ep->address.record = vfi_memory_record(domain);
 	ep->address.check = vfi_memory_check(domain);
+	vfi_offers_open(ep);
 	return 0;
 }
 
@@ -194,6 +195,7 @@ static int close_ep(struct fid *fid)
 	struct vfi_endpoint *ep = of(fid);
 	unbind(ep);
 	vfi_peers_close(ep);
+	vfi_offers_close(ep);
 	vfi_rma_close(ep);
 	vfi_matching_close(ep);
 	vfi_operations_close(ep);
@@ -358,6 +360,7 @@ int vfi_endpoint_open(
 	ep->fid.rma = &vfi_rma_ops;
 	ep->fid.atomic = &vfi_atomic_ops;
 	ep->domain = domain;
+	ep->offers.listener = -1;
 	ep->caps = info->caps;
 	ep->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

@@ -88,11 +88,15 @@ bool vfi_keep_unexpected(struct vfi_endpoint *ep, const struct vfi_incoming *mes
 	bool rendezvous = message->operation == VFI_READY_TO_SEND;
 	bool tagged = rendezvous ? message->header.flags & VFI_WIRE_TAGGED
 				 : message->operation == VFI_EAGER_TAGGED;
-	size_t bytes = rendezvous ? 0 : message->header.bytes;
+	uint32_t bytes = message->header.bytes;
+	/* Longer is no offer (cross_memory.c). */
+	if (rendezvous && bytes > sizeof(struct vfi_offer_place))
+		bytes = 0;
 	struct vfi_unexpected *kept = malloc(sizeof(*kept) + bytes);
 	if (!kept)
 		return false;
 	kept->header = message->header;
+	kept->header.bytes = bytes;
 	kept->port = message->source->port;
 	kept->claimed = NULL;
 	kept->rendezvous = rendezvous;

@@ -90,17 +90,6 @@ struct vfi_reading {
 /* remote.c */
 struct vfi_remote *vfi_remote_of(struct vfi_endpoint *ep, struct vfi_peer *peer);
 
-/* copy.c */
-/* Copies between BYTES in one place and parts, from FROM in the latter on. */
-void vfi_scatter(
-	const struct iovec *parts, size_t count, uint64_t from, const void *text, uint64_t bytes);
-void vfi_gather(const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes);
-/* The parts of a range of parts. */
-int vfi_slice(const struct iovec *parts, size_t count, uint64_t from, uint64_t bytes,
-	struct iovec *slice);
-/* memcpy; a number that is aligned in both is copied at once. */
-void vfi_copy(void *to, const void *from, uint64_t bytes);
-
 /* serve.c */
 /* FI_REMOTE_READ and so on: what an operation needs. */
 uint64_t vfi_access(uint8_t what, int op, bool fetches);

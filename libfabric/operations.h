@@ -15,6 +15,7 @@
 
 struct vfi_endpoint;
 struct vfi_peer;
+struct vfi_offer;
 
 /* A message on its way into a lane. */
 struct vfi_outgoing {
@@ -83,16 +84,18 @@ struct vfi_tokens {
 
 /* A message that is not in the lane yet, not wholly, or that an answer is wanted for. */
 struct vfi_send {
-	struct vfi_operation operation; /* its parts are the whole payload */
+	struct vfi_operation operation;
 	struct vfi_send *next_free;
 	void *context;
 	uint64_t flags; /* of its completion */
 	bool wanted; /* a completion */
-	size_t size;
-	int parts; /* of the payload */
+	struct iovec parts[VFI_IOV_LIMIT]; /* of the payload */
+	size_t count, size;
 	/* Its message is in the lane: no answer is one before that, whatever a peer guesses. */
 	bool is_asked;
 	/* A rendezvous. */
+	struct vfi_offer *offer; /* NULL: it may not be copied */
+	struct vfi_offer_place place;
 	bool cleared;
 	uint64_t receiver; /* token of it */
 	size_t asked, pieces;    /* bytes that the receiver wants, and those that were sent */

@@ -121,6 +121,7 @@ static void look_after_peers(struct vfi_endpoint *ep)
 		}
 	}
 	vfi_peers_forget(ep);
+	vfi_offers_tidy(ep);
 	/* A lane shows whether a process lives: one is claimed of those that are waited for. */
 	struct vfi_receive *lists[] = { ep->posted.first, ep->posted_tagged.first };
 	for (size_t nth = 0; nth < 2; nth++) {

@@ -9,6 +9,7 @@ static void forked(void)
 {
 	vfi_pool_forked();
 	vfi_attached_forked();
+	vfi_offers_forked();
 	vfi_waits_forked();
 }
 

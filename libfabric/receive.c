@@ -54,7 +54,7 @@ static void begin(struct vfi_endpoint *ep, struct vfi_receive *receive, bool ren
 	const struct vfi_wire *header, const struct vshmem_address *port, const uint8_t *payload)
 {
 	if (rendezvous)
-		vfi_rendezvous_accept(ep, receive, header, port);
+		vfi_rendezvous_accept(ep, receive, header, port, payload);
 	else
 		deliver(ep, receive, header, port, payload);
 }

@@ -1,41 +1,12 @@
-/* Messages that are too long for one piece: the receiver asks for as many bytes as it has room for
- * once a receive is there, and copies each piece straight to the program's buffer. Pieces of
- * several messages may come by turns.
+/* Messages that are too long for one piece. Once a receive is there, its owner copies as many bytes
+ * as it has room for from the sender's memory, if it can read that (cross_memory.c). Otherwise it
+ * asks for them, and copies each piece straight to the program's buffer; pieces of several messages
+ * may come by turns.
  */
 #include "vshmem_fi.h"
 
 #include <errno.h>
 #include <string.h>
-
-/* So many bytes of the parts of a buffer, beginning at an offset: which parts those are. */
-static int slice(
-	const struct iovec *parts, size_t count, size_t offset, size_t bytes, struct iovec *into)
-{
-	int made = 0;
-	for (size_t nth = 0; nth < count && bytes; nth++) {
-		if (offset >= parts[nth].iov_len) {
-			offset -= parts[nth].iov_len;
-			continue;
-		}
-		size_t left = parts[nth].iov_len - offset;
-		into[made].iov_base = (char *)parts[nth].iov_base + offset;
-		into[made].iov_len = left < bytes ? left : bytes;
-		bytes -= into[made++].iov_len;
-		offset = 0;
-	}
-	return made;
-}
-
-static void scatter(struct vfi_receive *receive, size_t offset, const uint8_t *from, size_t bytes)
-{
-	struct iovec parts[VFI_IOV_LIMIT];
-	int count = slice(receive->operation.out.parts, (size_t)receive->operation.out.count,
-		offset, bytes, parts);
-	for (int nth = 0; nth < count; nth++) {
-		memcpy(parts[nth].iov_base, from, parts[nth].iov_len);
-		from += parts[nth].iov_len;
-	}
-}
 
 static void sent_all(struct vfi_endpoint *ep, struct vfi_send *send)
 {
@@ -51,6 +22,7 @@ void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *
 	if (!send || !send->is_asked || send->cleared)
 		return;
 	struct vfi_peer *peer = send->operation.peer;
+	vfi_offer_withdraw(ep, send);
 	send->cleared = true;
 	send->receiver = message->header.data;
 	send->asked = message->header.size < send->size ? message->header.size : send->size;
@@ -70,8 +42,7 @@ static int push_piece(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi
 		.bytes = (uint32_t)bytes, .size = send->pieces, .token = send->receiver
 	};
 	struct iovec parts[VFI_IOV_LIMIT + 1] = { { &header, sizeof(header) } };
-	int count = slice(send->operation.out.parts, (size_t)send->operation.out.count,
-		send->pieces, bytes, parts + 1);
+	int count = vfi_slice(send->parts, send->count, send->pieces, bytes, parts + 1);
 	int rc = vshmem_send(peer->lane, parts, count + 1, VFI_PIECE);
 	if (rc != 0)
 		return rc;
@@ -114,7 +85,7 @@ static void receive_failed(
 }
 
 void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port)
+	const struct vfi_wire *header, const struct vshmem_address *port, const void *place)
 {
 	struct vfi_peer *peer = vfi_peer_of_port(ep, port);
 	size_t room = vfi_bytes_of(
@@ -127,6 +98,16 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 	}
 	receive->port = *port;
 	size_t wanted = header->size < room ? header->size : room;
+	if (wanted
+	        && vfi_offer_read(ep, peer, header, place, receive->operation.out.parts,
+	                (size_t)receive->operation.out.count, wanted)) {
+		/* An answer that nothing is wanted any more is one that it was delivered. */
+		struct vfi_wire whole = *header;
+		whole.flags &= (uint8_t)~VFI_WIRE_ACK;
+		vfi_rendezvous_discard(ep, header, port);
+		vfi_received(ep, receive, &whole, port, wanted);
+		return;
+	}
 	receive->wanted = wanted;
 	receive->got = 0;
 	receive->operation.peer = peer;
@@ -168,7 +149,8 @@ void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *me
 		vfi_peer_fail(ep, receive->operation.peer, FI_EIO, EBADMSG);
 		return;
 	}
-	scatter(receive, receive->got, message->payload, bytes);
+	vfi_scatter(receive->operation.out.parts, (size_t)receive->operation.out.count,
+		receive->got, message->payload, bytes);
 	receive->got += bytes;
 	if (receive->got < receive->wanted)
 		return;

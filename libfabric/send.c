@@ -24,6 +24,7 @@ static void give_up(
 	struct vfi_endpoint *ep, struct vfi_operation *operation, int error, int prov_errno)
 {
 	struct vfi_send *send = (struct vfi_send *)operation;
+	vfi_offer_withdraw(ep, send);
 	vfi_tx_failed(ep, ep->send_counter, send->context, send->flags, error, prov_errno);
 	vfi_send_free(ep, send);
 }
@@ -42,7 +43,6 @@ static void is_sent(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi_o
 	/* An answer is to come. */
 	if (send->operation.token) {
 		send->is_asked = true;
-		send->operation.out.count = send->parts;
 		return;
 	}
 	vfi_tx_done(ep, ep->send_counter, send->context, send->flags, send->wanted);
@@ -55,18 +55,16 @@ static struct vfi_send *make(
 	struct vfi_send *send = vfi_send_new(ep);
 	if (!send)
 		return NULL;
-	struct vfi_outgoing *out = &send->operation.out;
-	out->count = (int)call->count;
-	for (size_t nth = 0; nth < call->count; nth++)
-		out->parts[nth] = call->parts[nth];
-	out->sent = is_sent;
+	send->operation.out.sent = is_sent;
 	send->operation.peer = peer;
 	send->operation.failed = give_up;
 	send->context = call->context;
 	send->flags = completion_flags(call);
 	send->wanted = call->flags & FI_COMPLETION;
 	send->size = size;
-	send->parts = (int)call->count;
+	send->count = call->count;
+	for (size_t nth = 0; nth < call->count; nth++)
+		send->parts[nth] = call->parts[nth];
 	if (!(call->flags & FI_INJECT) || size == 0)
 		return send;
 	uint8_t *copy = send->copy = malloc(size);
@@ -78,9 +76,29 @@ static struct vfi_send *make(
 		memcpy(copy, call->parts[nth].iov_base, call->parts[nth].iov_len);
 		copy += call->parts[nth].iov_len;
 	}
-	out->parts[0] = (struct iovec) { send->copy, size };
-	out->count = send->parts = 1;
+	send->parts[0] = (struct iovec) { send->copy, size };
+	send->count = 1;
 	return send;
+}
+
+/* The whole message. */
+static void set_eager(struct vfi_send *send, bool tagged)
+{
+	struct vfi_outgoing *out = &send->operation.out;
+	out->operation = tagged ? VFI_EAGER_TAGGED : VFI_EAGER;
+	out->count = (int)send->count;
+	for (size_t nth = 0; nth < send->count; nth++)
+		out->parts[nth] = send->parts[nth];
+}
+
+/* That there is one, and where, if the peer may be able to read it there. */
+static void set_rendezvous(
+	struct vfi_endpoint *ep, const struct vfi_peer *peer, struct vfi_send *send)
+{
+	struct vfi_outgoing *out = &send->operation.out;
+	out->operation = VFI_READY_TO_SEND;
+	out->parts[0] = (struct iovec) { &send->place, sizeof(send->place) };
+	out->count = vfi_offer_make(ep, peer, send) ? 1 : 0;
 }
 
 /* What is not over when it is begun. */
@@ -106,12 +124,11 @@ static ssize_t start(struct vfi_endpoint *ep, const struct vfi_call *call, struc
 			return -FI_EAGAIN;
 		}
 	}
-	operation->out.operation = call->tagged ? VFI_EAGER_TAGGED : VFI_EAGER;
-	if (!eager) {
+	if (eager) {
+		set_eager(send, call->tagged);
+	} else {
 		header->flags |= call->tagged ? VFI_WIRE_TAGGED : 0;
-		header->bytes = 0;
-		operation->out.operation = VFI_READY_TO_SEND;
-		operation->out.count = 0;
+		set_rendezvous(ep, peer, send);
 	}
 	operation->out.header = *header;
 	vfi_peer_send(ep, peer, &operation->out);

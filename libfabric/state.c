@@ -58,6 +58,9 @@ void vfi_read_parameters(void)
 		{ "port_bytes", "Bytes of an endpoint's port at most (4m); less in a small pool" },
 		{ "lane_bytes", "Bytes of a lane, of each peer that sends, at most (256k)" },
 		{ "peers", "Peers that may send to an endpoint (64, or the job's size)" },
+		{ "cma",
+			"1: copy long messages between processes of a kernel directly (cross-memory "
+			"attach); 0: through the pool (1)" },
 	};
 	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++)
 		vfi_core.param_define(
@@ -66,6 +69,7 @@ void vfi_read_parameters(void)
 	vfi_parameters.port_bytes = (size_t)number("port_bytes", 4096, INT64_C(1) << 40, 4 << 20);
 	vfi_parameters.lane_bytes = (size_t)number("lane_bytes", 4096, 4 << 20, 256 << 10);
 	vfi_parameters.peers = (int)number("peers", 1, 4096, 0);
+	vfi_parameters.cross_memory = number("cma", 0, 1, 1);
 }
 
 /* A child opens its own; what its parent had is of no use to it. */

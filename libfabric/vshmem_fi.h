@@ -31,6 +31,8 @@
 
 #include "../transport/backoff.h"
 #include "../transport/domains.h"
+#include "cross_memory.h"
+#include "offers.h"
 #include "operations.h"
 #include "vshmem.h"
 #include "wire.h"
@@ -163,6 +165,7 @@ struct vfi_peer {
 	struct vfi_queue sending; /* rendezvous: messages whose pieces are sent, in order */
 	void *memory; /* rma.c: what is known of its regions */
 	void *wake; /* wake.c: where it sleeps; NULL: it never does */
+	struct vfi_process process;
 };
 
 /* A lane of the own port, and who sends on it. */
@@ -199,6 +202,7 @@ struct vfi_endpoint {
 
 	vshmem_port *port;
 	struct vfi_address address;
+	struct vfi_offers offers;
 	struct vfi_peer *peers;
 	struct vfi_peer **by_nonce; /* hash */
 	uint32_t hash_room, peer_count;
@@ -228,6 +232,7 @@ struct vfi_parameters {
 	char *pool;
 	size_t port_bytes, lane_bytes;
 	int peers;
+	bool cross_memory;
 };
 extern struct vfi_parameters vfi_parameters;
 extern struct fi_provider vfi_provider;
@@ -323,6 +328,17 @@ int vfi_av_open(
 bool vfi_av_address(struct vfi_av *av, fi_addr_t addr, struct vfi_address *address);
 fi_addr_t vfi_av_of_nonce(struct vfi_av *av, uint64_t nonce);
 
+/* copy.c */
+/* Copies between BYTES in one place and parts, from FROM in the latter on. */
+void vfi_scatter(
+	const struct iovec *parts, size_t count, uint64_t from, const void *text, uint64_t bytes);
+void vfi_gather(const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes);
+/* The parts of a range of parts. */
+int vfi_slice(const struct iovec *parts, size_t count, uint64_t from, uint64_t bytes,
+	struct iovec *slice);
+/* memcpy; a number that is aligned in both is copied at once. */
+void vfi_copy(void *to, const void *from, uint64_t bytes);
+
 /* operations.c: those of an endpoint that are kept for later use. */
 struct vfi_send *vfi_send_new(struct vfi_endpoint *ep);
 void vfi_send_free(struct vfi_endpoint *ep, struct vfi_send *send);
@@ -399,10 +415,11 @@ void vfi_receive_failed(struct vfi_endpoint *ep, struct vfi_receive *receive,
 /* rendezvous.c: messages in pieces. */
 void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *message);
 void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *message);
-/* Asks for the pieces of a message that a receive was found for. */
+/* Copies a message that a receive was found for, or asks for its pieces. PLACE: the header's bytes
+ * of payload. */
 void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port);
-/* Nobody wants it. */
+	const struct vfi_wire *header, const struct vshmem_address *port, const void *place);
+/* Nobody wants more of it. */
 void vfi_rendezvous_discard(
 	struct vfi_endpoint *ep, const struct vfi_wire *header, const struct vshmem_address *port);
 /* Sends pieces, so many at most. */

@@ -30,8 +30,9 @@ _Static_assert(sizeof(struct vfi_wire) == 40, "a header and 8 bytes lie in one c
 enum vfi_wire_operation {
 	VFI_EAGER = 1,    /* a whole message */
 	VFI_EAGER_TAGGED,
-	VFI_READY_TO_SEND, /* size, tag, data, token: a message too long for that */
-	VFI_CLEAR_TO_SEND, /* its answer: token, size (bytes that are wanted), data (own token) */
+	VFI_READY_TO_SEND, /* size, tag, data, token: a message too long for that; payload:
+	                    * nothing, or where it may be copied from (struct vfi_offer_place) */
+	VFI_CLEAR_TO_SEND, /* its answer: token, size (bytes still wanted), data (own token) */
 	VFI_PIECE,    /* token of the receiver, size (offset), payload */
 	VFI_ACK,    /* token: it is delivered */
 	/* One-sided: size is an address, tag a key, kind a datatype, status an operation. */
@@ -41,6 +42,12 @@ enum vfi_wire_operation {
 	VFI_ANSWER, /* token, kind (of which operation), status (error), size (offset), payload */
 	VFI_REMOTE_DONE, /* what the sender has done by itself; status: VFI_REMOTE_READ or _WRITE */
 	VFI_ONE_SIDED_LAST = 31,
+};
+
+/* The entry of a message in the memory of its sender (offers.h). */
+struct vfi_offer_place {
+	uint64_t offers; /* address of a struct vfi_offers */
+	uint64_t index;
 };
 
 #endif

@@ -16,12 +16,14 @@
 #include "../fi_ext_vshmem.h"
 #include "../regions.h"
 #include "../vshmem_fi.h"
+#include "answers.h"
+#include "offers.h"
 #include "pool.h"
 
 uint64_t first_seed, step, seed;
 struct fi_provider *fi_prov_ini(void);
 
-enum { OPERATIONS = 1 << 12, REGIONS = 6, RENDEZVOUS = 256, RECEIVED = 100000 };
+enum { OPERATIONS = 1 << 12, REGIONS = 6 };
 
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
@@ -29,6 +31,7 @@ static struct fid_av *av;
 static struct fid_cq *cq;
 static struct fid_ep *ep;
 static fi_addr_t addresses[PEERS];
+static uint64_t own_nonce;
 
 /* Operations under way. */
 static struct operation {
@@ -36,14 +39,7 @@ static struct operation {
 	enum { UNUSED, STARTED } state;
 	bool receives;
 } operations[OPERATIONS];
-static size_t started, ended, failed, receives;
-
-/* Messages in pieces that peers receive: what was asked for, and what has come. */
-static struct {
-	uint64_t token, wanted, got;
-	uint32_t peer;
-	bool acked, used;
-} rendezvous[RENDEZVOUS];
+static size_t started, ended, failed, receives, copied;
 
 static void end(struct operation *operation, bool error)
 {
@@ -56,15 +52,18 @@ static void end(struct operation *operation, bool error)
 	receives -= operation->receives;
 }
 
-static void look(void)
+void look(void)
 {
 	struct fi_cq_tagged_entry entry;
 	ssize_t got;
 	while ((got = fi_cq_read(cq, &entry, 1)) != -FI_EAGAIN) {
 		struct fi_cq_err_entry error = { 0 };
 		if (got == 1) {
-			if (entry.op_context)
-				end(entry.op_context, false);
+			struct operation *operation = entry.op_context;
+			if (!operation)
+				continue;
+			copied += operation->receives && was_offered(operation->buffer, entry.len);
+			end(operation, false);
 			continue;
 		}
 		must(got == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1);
@@ -73,146 +72,11 @@ static void look(void)
 	}
 }
 
-static void deliver(
-	uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes, int fill)
+/* A message that may be read where it lies. */
+static void offer(uint32_t peer, const struct vfi_wire *header)
 {
-	char *payload = malloc(bytes + 1);
-	memset(payload, fill, bytes);
-	give(lane, operation, header, payload, (uint32_t)bytes);
-	while (!taken())
-		look();
-	free(payload);
-}
-
-static void was_sent(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
-{
-	bool acked = header->flags & VFI_WIRE_ACK;
-	if (operation == VFI_PIECE) {
-		uint64_t token = header->token;
-		if (token < RENDEZVOUS && rendezvous[token].used && rendezvous[token].peer == peer)
-			rendezvous[token].got += bytes;
-		return;
-	}
-	if (operation == VFI_ANSWER || operation == VFI_REMOTE_DONE || operation == VFI_ACK)
-		return;
-	if ((operation == VFI_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
-	        && !acked)
-		return;
-	must(sent_count < SENT);
-	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
-}
-
-static void answer_get(const struct sent *was, struct vfi_wire answer)
-{
-	uint64_t bytes = was->header.data;
-	answer.status = any(30) ? 0 : FI_EKEYREJECTED;
-	do {
-		uint64_t piece = answer.status ? 0 : any(2000) + 1;
-		if (piece > bytes - answer.size)
-			piece = bytes - answer.size;
-		deliver(was->peer, VFI_ANSWER, &answer, piece, 1);
-		answer.size += piece;
-	} while (answer.size < bytes && !answer.status);
-}
-
-static void answer_ready(const struct sent *was)
-{
-	uint64_t token = any(RENDEZVOUS);
-	struct vfi_wire clear = { .token = was->header.token, .data = token };
-	if (!rendezvous[token].used) {
-		clear.size = any(3) ? was->header.size : any(was->header.size);
-		rendezvous[token].used = clear.size > 0;
-		rendezvous[token].token = was->header.token;
-		rendezvous[token].wanted = clear.size;
-		rendezvous[token].got = 0;
-		rendezvous[token].peer = was->peer;
-		rendezvous[token].acked = was->header.flags & VFI_WIRE_ACK;
-	}
-	deliver(was->peer, VFI_CLEAR_TO_SEND, &clear, 0, 0);
-}
-
-/* The pieces that the provider has asked for. */
-static void answer_clear(const struct sent *was)
-{
-	struct vfi_wire piece = { .token = was->header.data };
-	while (piece.size < was->header.size && was->peer < PEERS) {
-		uint64_t bytes = any(2500) + 1;
-		if (bytes > was->header.size - piece.size)
-			bytes = was->header.size - piece.size;
-		deliver(was->peer, VFI_PIECE, &piece, bytes, 3);
-		piece.size += bytes;
-	}
-}
-
-static void answer(bool again)
-{
-	if (sent_count == 0)
-		return;
-	size_t nth = any(sent_count);
-	struct sent was = sent[nth];
-	struct vfi_wire header = { .flags = was.header.flags & VFI_WIRE_ACK,
-		.kind = was.operation,
-		.token = was.header.token };
-	if (!again)
-		sent[nth] = sent[--sent_count];
-	switch (was.operation) {
-	case VFI_PUT:
-		header.status = any(30) ? 0 : FI_EACCES;
-		deliver(was.peer, VFI_ANSWER, &header, 0, 0);
-		break;
-	case VFI_GET: answer_get(&was, header); break;
-	case VFI_ATOMIC:
-		deliver(was.peer, VFI_ANSWER, &header,
-			was.header.flags & VFI_WIRE_FETCH ? was.header.data : 0, 2);
-		break;
-	case VFI_READY_TO_SEND: answer_ready(&was); break;
-	case VFI_CLEAR_TO_SEND: answer_clear(&was); break;
-	default: deliver(was.peer, VFI_ACK, &header, 0, 0);
-	}
-}
-
-/* Acknowledges messages whose pieces have all come. */
-static void acknowledge(void)
-{
-	for (int token = 0; token < RENDEZVOUS; token++) {
-		if (!rendezvous[token].used || rendezvous[token].got < rendezvous[token].wanted)
-			continue;
-		struct vfi_wire ack = { .token = rendezvous[token].token };
-		rendezvous[token].used = false;
-		if (rendezvous[token].acked)
-			deliver(rendezvous[token].peer, VFI_ACK, &ack, 0, 0);
-	}
-}
-
-static void mutate(struct vfi_wire *header)
-{
-	uint8_t *bytes = (uint8_t *)header;
-	for (uint64_t times = any(4); times > 0; times--) {
-		switch (any(5)) {
-		case 0: bytes[any(sizeof(*header))] ^= (uint8_t)(1u << any(8)); break;
-		case 1: bytes[any(sizeof(*header))] = (uint8_t)any(256); break;
-		case 2: header->size = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3: header->data = any(2) ? any(4000) : UINT64_MAX - any(64); break;
-		case 4: header->token = (header->token & ~UINT64_C(0xffff)) | any(4096); break;
-		}
-	}
-}
-
-/* Nearly an answer. */
-static void answer_wrongly(void)
-{
-	static const uint8_t replies[] = { VFI_ANSWER, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK };
-	if (sent_count == 0)
-		return;
-	struct sent was = sent[any(sent_count)];
-	struct vfi_wire header = { .kind = was.operation,
-		.token = any(2) ? was.header.token : was.header.data,
-		.size = any(2) ? 0 : any(5000),
-		.data = any(RENDEZVOUS) };
-	mutate(&header);
-	deliver(any(4) ? was.peer : (uint32_t)any(PEERS + 2), replies[any(4)], &header,
-		any(2) ? any(400) : any(MOST_BYTES - sizeof(header)), (int)any(256));
+	struct vfi_offer_place place = any_offer(peer, header, own_nonce);
+	deliver_bytes(peer, VFI_READY_TO_SEND, header, &place, sizeof(place));
 }
 
 static struct region {
@@ -277,6 +141,10 @@ static void ask(void)
 	}
 	if (any(3) == 0)
 		mutate(&header);
+	if (kind == VFI_READY_TO_SEND && any(8)) {
+		offer((uint32_t)any(PEERS), &header);
+		return;
+	}
 	deliver((uint32_t)any(PEERS + 2), kind, &header, any(10) ? bytes : any(600), (int)any(256));
 }
 
@@ -368,14 +236,13 @@ static void replace(uint32_t nth)
 	bool was_there = peer->nonce != 0;
 	peer->nonce = next_nonce++;
 	peer->state = OPEN;
+	peer_offers(nth, peer->nonce);
 	for (size_t at = 0; at < sent_count;)
 		if (sent[at].peer == nth)
 			sent[at] = sent[--sent_count];
 		else
 			at++;
-	for (int token = 0; token < RENDEZVOUS; token++)
-		if (rendezvous[token].peer == nth)
-			rendezvous[token].used = false;
+	forget_pieces(nth);
 	if (was_there) {
 		give_end(nth);
 		while (!taken())
@@ -388,6 +255,7 @@ static void replace(uint32_t nth)
 	struct vfi_address address = { .nonce = peer->nonce,
 		.id = nth + 1,
 		.most_bytes = MOST_BYTES,
+		.place = { 0, 1 },
 		.record = (uint32_t)peer->record };
 	memset(address.pool, 7, sizeof(address.pool));
 	must(fi_av_insert(av, &address, 1, &addresses[nth], 0, NULL) == 1);
@@ -436,6 +304,7 @@ static void go(uint64_t steps)
 		if (operations[nth].state == STARTED)
 			fi_cancel(&ep->fid, &operations[nth]);
 	look();
+	must(container_of(ep, struct vfi_endpoint, fid)->offers.used == 0);
 }
 
 static void open_all(void)
@@ -457,6 +326,7 @@ static void open_all(void)
 	must(fi_ep_bind(ep, &av->fid, 0) == 0);
 	must(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) == 0);
 	must(fi_enable(ep) == 0);
+	own_nonce = container_of(ep, struct vfi_endpoint, fid)->address.nonce;
 	must(fi_open_ops(&domain->fid, FI_VSHMEM_MEMORY_OPS, 0, (void **)&pool_memory, NULL) == 0);
 	for (uint32_t peer = 0; peer < PEERS; peer++)
 		replace(peer);
@@ -493,7 +363,9 @@ int main(int argc, char **argv)
 	replace(0);
 	flood(ep, cq, 0, addresses[0]);
 	close_all();
-	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n",
-		(unsigned long long)step, started, failed);
+	end_offers();
+	must(copied > 0);
+	printf("%llu steps, %zu operations, of which %zu failed, %zu messages copied: 1 passed, 0 failed\n",
+		(unsigned long long)step, started, failed, copied);
 	return 0;
 }

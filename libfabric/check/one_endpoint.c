@@ -35,9 +35,10 @@ void come(uint32_t nth)
 	static uint64_t next_nonce = 1000;
 	peers[nth].nonce = next_nonce++;
 	peers[nth].state = OPEN;
-	struct vfi_address address = {
-		.nonce = peers[nth].nonce, .id = nth + 1, .most_bytes = MOST_BYTES
-	};
+	struct vfi_address address = { .nonce = peers[nth].nonce,
+		.id = nth + 1,
+		.most_bytes = MOST_BYTES,
+		.place = { 0, 1 } };
 	memset(address.pool, 7, sizeof(address.pool));
 	must(fi_av_insert(av, &address, 1, &addresses[nth], 0, NULL) == 1);
 }

@@ -1,12 +1,12 @@
 #!/bin/bash
 # Two processes over libfabric's provider beside its rivals, in turns: a table of medians.
 #   compare.sh VSHMEM [RUNS] [CONTENDERS...]     1 run and all of them when nothing else is said
-# openmpi-provider and openmpi-btl: mtl/ofi and the component of its own, between two namespaces. mpich-*, intel-*: through the pool and
-# over tcp between two namespaces, over libfabric's shm provider in one.
+# openmpi-provider and openmpi-btl: mtl/ofi and the component of its own, between two namespaces. mpich-*, intel-*: through the pool
+# (vshmem) and over tcp between two namespaces; in one, over our provider (near) and over libfabric's shm.
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$1 runs=${2:-1} name=vg$$
 shift $(($# > 2 ? 2 : $#))
-contenders=${*:-openmpi-provider openmpi-btl mpich-vshmem mpich-shm mpich-tcp intel-vshmem intel-shm intel-tcp}
+contenders=${*:-openmpi-provider openmpi-btl mpich-vshmem mpich-near mpich-shm mpich-tcp intel-vshmem intel-near intel-shm intel-tcp}
 . tests/fabric/job.bash
 out=build/fabric/compare.$$
 both=$hosts
@@ -15,6 +15,7 @@ for _ in $(seq "$runs"); do
 		library=${who%-*} fabric=${who#*-} program=build/fabric/abi/pairs hosts=$both
 		case $who in
 		openmpi-provider) fabric=vshmem program=build/mpi/pairs ;;
+		*-near) fabric=vshmem hosts=$first ;;
 		*-shm) hosts=$first ;;
 		esac
 		case $who in

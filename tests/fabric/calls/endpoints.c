@@ -83,7 +83,8 @@ void open_all(const char *directory)
 void close_all(void)
 {
 	for (int nth = 0; nth < ENDPOINTS; nth++)
-		MUST(fi_close(&ep[nth]->fid));
+		if (ep[nth])
+			MUST(fi_close(&ep[nth]->fid));
 	MUST(fi_close(&sent->fid));
 	MUST(fi_close(&received->fid));
 	MUST(fi_close(&cq->fid));

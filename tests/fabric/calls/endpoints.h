@@ -26,7 +26,7 @@ struct operation {
 };
 
 extern int rank, failures;
-extern struct fid_ep *ep[ENDPOINTS];
+extern struct fid_ep *ep[ENDPOINTS]; /* NULL: the test has closed it */
 extern struct fid_cq *cq;
 extern struct fid_cntr *sent, *received;
 extern fi_addr_t peer[ENDPOINTS], self[ENDPOINTS];

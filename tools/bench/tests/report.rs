@@ -156,6 +156,31 @@ fn a_study_is_like_itself() {
         assert_eq!((row[3].as_str(), row[7].as_str()), ("1.00x", "no difference shown"), "{row:?}");
     }
     assert_eq!(report::machines_apart(&contents, &contents), Vec::<String>::new());
+    let (rows, sentence) = report::conclusions_apart(&contents, &contents);
+    assert_eq!(rows.rows, Vec::<Vec<String>>::new());
+    assert!(sentence.contains("same in A and B; 0 are opposite; 0 are shown"), "{sentence}");
+}
+
+#[test]
+fn conclusions_that_two_studies_do_not_share_are_named() {
+    let (_directory, contents) = kept();
+    let mut other = contents.clone();
+    for sample in &mut other.samples {
+        if sample.case.starts_with("sync-") && sample.case.ends_with("guests.vshmem") {
+            sample.value *= 1e6;
+        }
+    }
+    let (rows, sentence) = report::conclusions_apart(&contents, &other);
+    let tcp = rows.rows.iter().find(|row| row[0].ends_with(" vs TCP, guests")).unwrap();
+    assert_eq!((tcp[4].as_str(), tcp[7].as_str()), ("faster", "slower"), "{rows:?}");
+    assert!(rows.rows.iter().all(|row| row[0].starts_with("sync: vshmem, guests")), "{rows:?}");
+    assert!(!sentence.contains("; 0 are opposite"), "{sentence}");
+    // A machine on which everything is faster draws the same conclusions.
+    let mut faster = contents.clone();
+    for sample in &mut faster.samples {
+        sample.value /= 2.0;
+    }
+    assert_eq!(report::conclusions_apart(&contents, &faster).0.rows.len(), 0);
 }
 
 #[test]

@@ -29,8 +29,10 @@ const NOTE: &str = "\
 Examples:
   vshmem bench compare before after
 
-The two were not interleaved: what the machine was like on each day is in the ratios as well. The verdicts
-are about B; where the machines differ, a line says so.";
+The first table has the cases. The two directories were not interleaved: what the machine was like on each
+day is in its ratios as well. Its verdicts are about B; where the machines differ, a line says so.
+The second table has the conclusions (`vshmem bench report --all`) that A and B judge differently. Each of them
+rests on what took turns within one directory.";
 
 impl Compare {
     /// Shows it.
@@ -43,9 +45,12 @@ impl Compare {
         for line in report::machines_apart(&one, &other) {
             show::line(line)?;
         }
-        let (rows, agreement) = report::compared(&one, &other);
-        show::text(&table(rows).to_string())?;
-        show::line(agreement)?;
+        for (rows, sentence) in
+            [report::compared(&one, &other), report::conclusions_apart(&one, &other)]
+        {
+            show::text(&table(rows).to_string())?;
+            show::line(sentence)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

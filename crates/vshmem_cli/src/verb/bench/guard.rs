@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::program::own_binary;
 use crate::show;
 
-/// Compare this build with another one, in half a minute: which calls have become slower. Exit code
+/// Compare this build with another one, in some 45 s: which calls have become slower. Exit code
 /// 1 if any has.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -41,7 +41,7 @@ enum What {
     Report(report::Report),
     /// Two such directories, case by case.
     Compare(compare::Compare),
-    /// This build and another one, for half a minute: which calls have become slower.
+    /// This build and another one, for some 45 s: which calls have become slower.
     Guard(guard::Guard),
     /// Round trips: shared memory in one kernel, across two guests, TCP and UDP between them.
     Pingpong(pingpong::Pingpong),

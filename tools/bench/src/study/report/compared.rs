@@ -1,5 +1,6 @@
 //! Two studies, case by case, and how far they agree.
 
+use super::conclusions::{Answer, answers};
 use super::series::{self, Series};
 use super::words;
 use crate::Interval;
@@ -72,6 +73,52 @@ fn speed(b: &Series<'_>, a: &Series<'_>) -> Option<Ratio> {
     let whole = Ratio { ratio, interval, pairs, p, adjusted_p: None, verdict };
     let emulated = a.emulated.or(b.emulated).is_some();
     Some(if emulated { whole.emulated() } else { whole })
+}
+
+/// The conclusions of which two studies judge differently; and a sentence about all. Each study
+/// compares what took turns within it, so these can agree where the figures do not.
+#[must_use]
+pub fn conclusions_apart(one: &Contents, other: &Contents) -> (Rows, String) {
+    let (first, second) = (series::all(one), series::all(other));
+    let (first, second) = (answers(&first, one.study.seed), answers(&second, other.study.seed));
+    let title = "Conclusions that differ: how many times as fast the first is as the second";
+    let columns = ["what", "size", "A", "interval", "verdict", "B", "interval", "verdict"];
+    let mut rows = Rows::new(title, columns);
+    let (mut both, mut opposite) = (0, 0);
+    for b in &second {
+        let Some(a) = first.iter().find(|a| is_same_question(a, b)) else { continue };
+        both += 1;
+        let (shown_a, shown_b) = (shown(a.ratio.verdict), shown(b.ratio.verdict));
+        if shown_a == shown_b {
+            continue;
+        }
+        opposite += usize::from(shown_a.is_some() && shown_b.is_some());
+        let mut row = vec![b.heading(), words::size(b.subject.case)];
+        for ratio in [a.ratio, b.ratio] {
+            row.push(words::factor(ratio.ratio));
+            row.push(words::factors(ratio.interval));
+            row.push(ratio.verdict.words().into());
+        }
+        rows.rows.push(row);
+    }
+    let differ = rows.rows.len();
+    let sentence = format!(
+        "{} of {both} conclusions are the same in A and B; {opposite} are opposite; {} are shown in one of the two only.",
+        both - differ,
+        differ - opposite
+    );
+    (rows, sentence)
+}
+
+fn is_same_question(a: &Answer<'_>, b: &Answer<'_>) -> bool {
+    a.question == b.question
+        && a.subject.case.name == b.subject.case.name
+        && a.rival.case.name == b.rival.case.name
+}
+
+/// A verdict that says which is faster.
+fn shown(verdict: Verdict) -> Option<Verdict> {
+    matches!(verdict, Verdict::Faster | Verdict::Slower).then_some(verdict)
 }
 
 /// In what the machines of two studies differ.

@@ -134,7 +134,11 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
     if one.group != other.group || one.name == other.name {
         return None;
     }
-    let same = one.bench == other.bench && one.n == other.n && one.ranks == other.ranks;
+    // Its size is the number of guests: all streams together, beside those of one kernel.
+    let is_traffic = one.bench == "iperf3" && one.environment == Environment::Guests;
+    let same = one.bench == other.bench
+        && (one.n == other.n || is_traffic)
+        && one.ranks == other.ranks;
     let native = |place| place == Environment::Native;
     let confined = one.bench.starts_with("dgemm-in-") && other.bench == "dgemm";
     if confined && one.n == other.n && one.environment == other.environment {
@@ -274,6 +278,8 @@ mod tests {
             ("faults-cold-4096.guest.none", "faults-malloc-4096.guest.none", None),
             ("sync-8.guests.vshmem", "tcp-8.guests.tcp", Some(Question::Talk)),
             ("tcp-8.guests.tcp", "sync-8.guests.vshmem", None),
+            ("iperf3-4.guests.none", "iperf3-1.native.none", Some(Question::Place)),
+            ("iperf3-4.guests.none", "iperf3-2.guests.none", None),
         ] {
             assert_eq!(asked(subject, rival), expected, "{subject} vs {rival}");
         }

@@ -30,7 +30,7 @@ use super::journal::Contents;
 use crate::error::{Error, Result};
 use crate::report::Rows;
 
-pub use compared::{compared, machines_apart};
+pub use compared::{compared, conclusions_apart, machines_apart};
 pub use missing::missing;
 pub use pages::pages;
 pub use pdf::figures as pdf_figures;

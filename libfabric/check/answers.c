@@ -1,0 +1,169 @@
+#include "answers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../vshmem_fi.h"
+#include "pool.h"
+
+enum { RENDEZVOUS = 256 };
+
+/* Messages in pieces that peers receive: what was asked for, and what has come. */
+static struct {
+	uint64_t token, wanted, got;
+	uint32_t peer;
+	bool acked, used;
+} rendezvous[RENDEZVOUS];
+
+void deliver_bytes(uint32_t lane, uint8_t operation, const struct vfi_wire *header,
+	const void *payload, uint64_t bytes)
+{
+	give(lane, operation, header, payload, (uint32_t)bytes);
+	while (!taken())
+		look();
+}
+
+void deliver(
+	uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes, int fill)
+{
+	char *payload = malloc(bytes + 1);
+	memset(payload, fill, bytes);
+	deliver_bytes(lane, operation, header, payload, bytes);
+	free(payload);
+}
+
+void was_sent(
+	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
+{
+	bool acked = header->flags & VFI_WIRE_ACK;
+	if (operation == VFI_PIECE) {
+		uint64_t token = header->token;
+		if (token < RENDEZVOUS && rendezvous[token].used && rendezvous[token].peer == peer)
+			rendezvous[token].got += bytes;
+		return;
+	}
+	if (operation == VFI_ANSWER || operation == VFI_REMOTE_DONE || operation == VFI_ACK)
+		return;
+	if ((operation == VFI_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
+	        && !acked)
+		return;
+	must(sent_count < SENT);
+	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
+}
+
+static void answer_get(const struct sent *was, struct vfi_wire answer)
+{
+	uint64_t bytes = was->header.data;
+	answer.status = any(30) ? 0 : FI_EKEYREJECTED;
+	do {
+		uint64_t piece = answer.status ? 0 : any(2000) + 1;
+		if (piece > bytes - answer.size)
+			piece = bytes - answer.size;
+		deliver(was->peer, VFI_ANSWER, &answer, piece, 1);
+		answer.size += piece;
+	} while (answer.size < bytes && !answer.status);
+}
+
+static void answer_ready(const struct sent *was)
+{
+	uint64_t token = any(RENDEZVOUS);
+	struct vfi_wire clear = { .token = was->header.token, .data = token };
+	if (!rendezvous[token].used) {
+		clear.size = any(3) ? was->header.size : any(was->header.size);
+		rendezvous[token].used = clear.size > 0;
+		rendezvous[token].token = was->header.token;
+		rendezvous[token].wanted = clear.size;
+		rendezvous[token].got = 0;
+		rendezvous[token].peer = was->peer;
+		rendezvous[token].acked = was->header.flags & VFI_WIRE_ACK;
+	}
+	deliver(was->peer, VFI_CLEAR_TO_SEND, &clear, 0, 0);
+}
+
+/* The pieces that the provider has asked for. */
+static void answer_clear(const struct sent *was)
+{
+	struct vfi_wire piece = { .token = was->header.data };
+	while (piece.size < was->header.size && was->peer < PEERS) {
+		uint64_t bytes = any(2500) + 1;
+		if (bytes > was->header.size - piece.size)
+			bytes = was->header.size - piece.size;
+		deliver(was->peer, VFI_PIECE, &piece, bytes, 3);
+		piece.size += bytes;
+	}
+}
+
+void answer(bool again)
+{
+	if (sent_count == 0)
+		return;
+	size_t nth = any(sent_count);
+	struct sent was = sent[nth];
+	struct vfi_wire header = { .flags = was.header.flags & VFI_WIRE_ACK,
+		.kind = was.operation,
+		.token = was.header.token };
+	if (!again)
+		sent[nth] = sent[--sent_count];
+	switch (was.operation) {
+	case VFI_PUT:
+		header.status = any(30) ? 0 : FI_EACCES;
+		deliver(was.peer, VFI_ANSWER, &header, 0, 0);
+		break;
+	case VFI_GET: answer_get(&was, header); break;
+	case VFI_ATOMIC:
+		deliver(was.peer, VFI_ANSWER, &header,
+			was.header.flags & VFI_WIRE_FETCH ? was.header.data : 0, 2);
+		break;
+	case VFI_READY_TO_SEND: answer_ready(&was); break;
+	case VFI_CLEAR_TO_SEND: answer_clear(&was); break;
+	default: deliver(was.peer, VFI_ACK, &header, 0, 0);
+	}
+}
+
+void acknowledge(void)
+{
+	for (int token = 0; token < RENDEZVOUS; token++) {
+		if (!rendezvous[token].used || rendezvous[token].got < rendezvous[token].wanted)
+			continue;
+		struct vfi_wire ack = { .token = rendezvous[token].token };
+		rendezvous[token].used = false;
+		if (rendezvous[token].acked)
+			deliver(rendezvous[token].peer, VFI_ACK, &ack, 0, 0);
+	}
+}
+
+void mutate(struct vfi_wire *header)
+{
+	uint8_t *bytes = (uint8_t *)header;
+	for (uint64_t times = any(4); times > 0; times--) {
+		switch (any(5)) {
+		case 0: bytes[any(sizeof(*header))] ^= (uint8_t)(1u << any(8)); break;
+		case 1: bytes[any(sizeof(*header))] = (uint8_t)any(256); break;
+		case 2: header->size = any(2) ? any(400) : UINT64_MAX - any(64); break;
+		case 3: header->data = any(2) ? any(4000) : UINT64_MAX - any(64); break;
+		case 4: header->token = (header->token & ~UINT64_C(0xffff)) | any(4096); break;
+		}
+	}
+}
+
+void answer_wrongly(void)
+{
+	static const uint8_t replies[] = { VFI_ANSWER, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK };
+	if (sent_count == 0)
+		return;
+	struct sent was = sent[any(sent_count)];
+	struct vfi_wire header = { .kind = was.operation,
+		.token = any(2) ? was.header.token : was.header.data,
+		.size = any(2) ? 0 : any(5000),
+		.data = any(RENDEZVOUS) };
+	mutate(&header);
+	deliver(any(4) ? was.peer : (uint32_t)any(PEERS + 2), replies[any(4)], &header,
+		any(2) ? any(400) : any(MOST_BYTES - sizeof(header)), (int)any(256));
+}
+
+void forget_pieces(uint32_t peer)
+{
+	for (int token = 0; token < RENDEZVOUS; token++)
+		if (rendezvous[token].peer == peer)
+			rendezvous[token].used = false;
+}

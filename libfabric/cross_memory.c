@@ -1,0 +1,217 @@
+/* Cross-memory attach (CMA): a long message between two processes of one kernel is copied once, by
+ * its receiver, from where it lies in the sender.
+ *
+ * Members can write anything in the pool, so nothing there says whose memory is read, or where. An
+ * endpoint has a table of the messages that may be copied, in memory of its own, and a socket
+ * (offers.c). The socket's name is the port's nonce and the table's address; who connects to it is
+ * told by the kernel whose it is (SO_PEERCRED, unix(7)). A process of another user is not read.
+ * What stands at that address then is a secret that the table has as long as it is one. Each time
+ * it is read again, together with the entry that the announcement of a message names; the entry
+ * tells where the payload lies, for whom, and which message that is. So what is copied is what the
+ * sender has for this endpoint. After the payload secret and token are read once more: the sender
+ * has not given the message up, closed the endpoint, or begun to run another program meanwhile.
+ *
+ * Where one of this does not work (another network or PID namespace, another kernel, Yama, a filter
+ * of system calls), the message goes in pieces through the pool.
+ */
+#define _GNU_SOURCE
+#include "vshmem_fi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Linux 6.5, socket(7); headers are older. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/* To find a process: a queue of callers may be full, or an announcement forged. */
+#define TRIES 4
+/* Bytes of one call; process_vm_readv reads less than 2 GiB at once. */
+#define AT_ONCE ((size_t)64 << 20)
+
+/* 0, or an errno: EBADF is no pidfd any more. A number is not used again while it is 0. */
+static int is_dead(const struct vfi_process *process)
+{
+	long rc = syscall(SYS_pidfd_send_signal, process->descriptor, 0, NULL, 0);
+	return rc == 0 ? 0 : errno;
+}
+
+void vfi_process_forget(struct vfi_process *process)
+{
+	/* The program may have closed all that it does not know, and have opened others. */
+	if (process->readable && is_dead(process) != EBADF)
+		close(process->descriptor);
+	process->readable = false;
+}
+
+/* A connection to who listens there, which is a process of this user; -1. */
+static int connect_to(uint64_t nonce, uint64_t offers, pid_t *id)
+{
+	struct sockaddr_un name;
+	socklen_t bytes = vfi_offers_name(nonce, offers, &name);
+	struct ucred owner = { 0 };
+	socklen_t room = sizeof(owner);
+	int caller = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (caller < 0)
+		return -1;
+	if (connect(caller, (struct sockaddr *)&name, bytes) == 0
+	        && getsockopt(caller, SOL_SOCKET, SO_PEERCRED, &owner, &room) == 0 && owner.pid > 0
+	        && owner.uid == geteuid()) {
+		*id = owner.pid;
+		return caller;
+	}
+	close(caller);
+	return -1;
+}
+
+/* A descriptor of the process at the other end of a connection; -1. */
+static int descriptor_of(int connected, pid_t id)
+{
+	int descriptor = -1;
+	socklen_t bytes = sizeof(descriptor);
+	if (getsockopt(connected, SOL_SOCKET, SO_PEERPIDFD, &descriptor, &bytes) == 0)
+		return descriptor;
+	/* On an older kernel the process may have ended, with its socket handed on, and its number
+	 * may be another process's by now: one that this user may read anyway. To root that is no
+	 * limit. */
+	if (errno != ENOPROTOOPT || geteuid() == 0)
+		return -1;
+	char directory[32];
+	struct stat found;
+	snprintf(directory, sizeof(directory), "/proc/%d", (int)id);
+	descriptor = (int)syscall(SYS_pidfd_open, id, 0);
+	if (descriptor < 0 || (stat(directory, &found) == 0 && found.st_uid == geteuid()))
+		return descriptor;
+	close(descriptor);
+	return -1;
+}
+
+/* 0, or an errno. */
+static int read_memory(const struct vfi_process *process, const struct iovec *into,
+	size_t into_count, const struct iovec *from, size_t from_count)
+{
+	ssize_t got = process_vm_readv(process->id, into, into_count, from, from_count, 0);
+	if (got < 0)
+		return errno;
+	return (size_t)got == vfi_bytes_of(into, into_count) ? 0 : EFAULT;
+}
+
+static struct iovec there(uint64_t at, size_t bytes)
+{ return (struct iovec) { (void *)(uintptr_t)at, bytes }; }
+
+/* What the table has. It is one still when its listener is there after that. */
+static bool read_secret(struct vfi_process *process, uint64_t nonce)
+{
+	struct iovec into = { &process->secret, sizeof(process->secret) };
+	struct iovec from = there(
+		process->offers + offsetof(struct vfi_offers, secret), into.iov_len);
+	pid_t id;
+	if (read_memory(process, &into, 1, &from, 1) != 0 || process->secret == 0)
+		return false;
+	int again = connect_to(nonce, process->offers, &id);
+	if (again < 0)
+		return false;
+	close(again);
+	return id == process->id;
+}
+
+static void look_for(struct vfi_peer *peer, uint64_t offers)
+{
+	struct vfi_process *process = &peer->process;
+	process->tries++;
+	int caller = connect_to(peer->address.nonce, offers, &process->id);
+	if (caller < 0)
+		return;
+	process->offers = offers;
+	process->descriptor = descriptor_of(caller, process->id);
+	process->readable = process->descriptor >= 0;
+	close(caller);
+	if (process->readable && !read_secret(process, peer->address.nonce))
+		vfi_process_forget(process);
+	if (!process->readable)
+		vfi_log(FI_LOG_INFO, FI_LOG_EP_DATA,
+			"memory of process %d cannot be read: its long messages go through the pool",
+			(int)process->id);
+}
+
+/* Reads an entry of the sender's table: it must be that of this message, and for this endpoint. */
+static int read_offer(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
+	const struct vfi_wire *header, uint64_t at, struct vfi_offer *offer)
+{
+	const struct vfi_process *process = &peer->process;
+	uint64_t secret = 0;
+	struct iovec into[2] = { { &secret, sizeof(secret) }, { offer, sizeof(*offer) } };
+	struct iovec from[2] = { there(process->offers + offsetof(struct vfi_offers, secret),
+					 sizeof(secret)),
+		there(at, sizeof(*offer)) };
+	int error = read_memory(process, into, 2, from, 2);
+	if (error != 0)
+		return error;
+	bool is_meant = header->token != 0 && offer->token == header->token
+	        && offer->sender == peer->address.nonce && offer->receiver == ep->address.nonce;
+	if (secret != process->secret || !is_meant || offer->count == 0
+	        || offer->count > VFI_IOV_LIMIT
+	        || vfi_bytes_of(offer->parts, offer->count) != header->size)
+		return ESTALE;
+	return 0;
+}
+
+/* Reads some of the payload, and then whether it was the payload still. */
+static int read_payload(const struct vfi_process *process, const struct vfi_offer *offer,
+	uint64_t at, const struct iovec *parts, size_t count, size_t start, size_t bytes)
+{
+	struct iovec into[VFI_IOV_LIMIT + 2], from[VFI_IOV_LIMIT + 2];
+	uint64_t token = 0, secret = 0;
+	int into_count = vfi_slice(parts, count, start, bytes, into);
+	int from_count = vfi_slice(offer->parts, offer->count, start, bytes, from);
+	into[into_count++] = (struct iovec) { &token, sizeof(token) };
+	into[into_count++] = (struct iovec) { &secret, sizeof(secret) };
+	from[from_count++] = there(at + offsetof(struct vfi_offer, token), sizeof(token));
+	from[from_count++] = there(
+		process->offers + offsetof(struct vfi_offers, secret), sizeof(secret));
+	int error = read_memory(process, into, (size_t)into_count, from, (size_t)from_count);
+	if (error != 0)
+		return error;
+	return token == offer->token && secret == process->secret ? 0 : ESTALE;
+}
+
+bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
+	const struct vfi_wire *header, const void *place, const struct iovec *into, size_t count,
+	size_t bytes)
+{
+	struct vfi_offer_place named;
+	struct vfi_process *process = &peer->process;
+	if (ep->offers.listener < 0 || header->bytes != sizeof(named))
+		return false;
+	memcpy(&named, place, sizeof(named));
+	if (!process->readable && process->tries < TRIES)
+		look_for(peer, named.offers);
+	if (!process->readable || named.offers != process->offers || named.index >= VFI_OFFERS)
+		return false;
+	uint64_t at = process->offers + offsetof(struct vfi_offers, entries)
+	        + named.index * sizeof(struct vfi_offer);
+	struct vfi_offer offer;
+	int error = read_offer(ep, peer, header, at, &offer);
+	for (size_t start = 0; start < bytes && error == 0; start += AT_ONCE) {
+		size_t most = bytes - start < AT_ONCE ? bytes - start : AT_ONCE;
+		error = read_payload(process, &offer, at, into, count, start, most);
+	}
+	if (error == 0)
+		error = is_dead(process);
+	/* Of memory that cannot be read so (of a device, say) other messages know nothing. */
+	if (error != 0 && error != EFAULT && error != ESTALE)
+		vfi_process_forget(process);
+	return error == 0;
+}
