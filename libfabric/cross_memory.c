@@ -5,11 +5,11 @@
  * endpoint has a table of the messages that may be copied, in memory of its own, and a socket
  * (offers.c). The socket's name is the port's nonce and the table's address; who connects to it is
  * told by the kernel whose it is (SO_PEERCRED, unix(7)). A process of another user is not read.
- * What stands at that address then is a secret that the table has as long as it is one. Each time
- * it is read again, together with the entry that the announcement of a message names; the entry
- * tells where the payload lies, for whom, and which message that is. So what is copied is what the
- * sender has for this endpoint. After the payload secret and token are read once more: the sender
- * has not given the message up, closed the endpoint, or begun to run another program meanwhile.
+ * What stands at that address then is a secret, which all entries have as long as there is a table.
+ * The announcement of a message names an entry. The receiver reads that, with its secret: it tells
+ * where the payload lies, for whom, and which message that is. So what is copied is what the sender
+ * has for this endpoint. After the payload secret and token are read once more: the sender has not
+ * given the message up, closed the endpoint, or begun to run another program meanwhile.
  *
  * Where one of this does not work (another network or PID namespace, another kernel, Yama, a filter
  * of system calls), the message goes in pieces through the pool.
@@ -40,21 +40,6 @@
 #define TRIES 4
 /* Bytes of one call; process_vm_readv reads less than 2 GiB at once. */
 #define AT_ONCE ((size_t)64 << 20)
-
-/* 0, or an errno: EBADF is no pidfd any more. A number is not used again while it is 0. */
-static int is_dead(const struct vfi_process *process)
-{
-	long rc = syscall(SYS_pidfd_send_signal, process->descriptor, 0, NULL, 0);
-	return rc == 0 ? 0 : errno;
-}
-
-void vfi_process_forget(struct vfi_process *process)
-{
-	/* The program may have closed all that it does not know, and have opened others. */
-	if (process->readable && is_dead(process) != EBADF)
-		close(process->descriptor);
-	process->readable = false;
-}
 
 /* A connection to who listens there, which is a process of this user; -1. */
 static int connect_to(uint64_t nonce, uint64_t offers, pid_t *id)
@@ -115,8 +100,8 @@ static struct iovec there(uint64_t at, size_t bytes)
 static bool read_secret(struct vfi_process *process, uint64_t nonce)
 {
 	struct iovec into = { &process->secret, sizeof(process->secret) };
-	struct iovec from = there(
-		process->offers + offsetof(struct vfi_offers, secret), into.iov_len);
+	struct iovec from = there(process->offers + offsetof(struct vfi_offers, entries[0].secret),
+		into.iov_len);
 	pid_t id;
 	if (read_memory(process, &into, 1, &from, 1) != 0 || process->secret == 0)
 		return false;
@@ -127,6 +112,10 @@ static bool read_secret(struct vfi_process *process, uint64_t nonce)
 	return id == process->id;
 }
 
+/* As long as it was not waited for its number is no other's. */
+static bool lives(int descriptor)
+{ return syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) == 0; }
+
 static void look_for(struct vfi_peer *peer, uint64_t offers)
 {
 	struct vfi_process *process = &peer->process;
@@ -135,11 +124,13 @@ static void look_for(struct vfi_peer *peer, uint64_t offers)
 	if (caller < 0)
 		return;
 	process->offers = offers;
-	process->descriptor = descriptor_of(caller, process->id);
-	process->readable = process->descriptor >= 0;
+	int descriptor = descriptor_of(caller, process->id);
 	close(caller);
-	if (process->readable && !read_secret(process, peer->address.nonce))
-		vfi_process_forget(process);
+	/* That it was this process until after that. Later its secret tells. */
+	process->readable = descriptor >= 0 && read_secret(process, peer->address.nonce)
+	        && lives(descriptor);
+	if (descriptor >= 0)
+		close(descriptor);
 	if (!process->readable)
 		vfi_log(FI_LOG_INFO, FI_LOG_EP_DATA,
 			"memory of process %d cannot be read: its long messages go through the pool",
@@ -150,18 +141,13 @@ static void look_for(struct vfi_peer *peer, uint64_t offers)
 static int read_offer(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
 	const struct vfi_wire *header, uint64_t at, struct vfi_offer *offer)
 {
-	const struct vfi_process *process = &peer->process;
-	uint64_t secret = 0;
-	struct iovec into[2] = { { &secret, sizeof(secret) }, { offer, sizeof(*offer) } };
-	struct iovec from[2] = { there(process->offers + offsetof(struct vfi_offers, secret),
-					 sizeof(secret)),
-		there(at, sizeof(*offer)) };
-	int error = read_memory(process, into, 2, from, 2);
+	struct iovec into = { offer, sizeof(*offer) }, from = there(at, sizeof(*offer));
+	int error = read_memory(&peer->process, &into, 1, &from, 1);
 	if (error != 0)
 		return error;
 	bool is_meant = header->token != 0 && offer->token == header->token
 	        && offer->sender == peer->address.nonce && offer->receiver == ep->address.nonce;
-	if (secret != process->secret || !is_meant || offer->count == 0
+	if (offer->secret != peer->process.secret || !is_meant || offer->count == 0
 	        || offer->count > VFI_IOV_LIMIT
 	        || vfi_bytes_of(offer->parts, offer->count) != header->size)
 		return ESTALE;
@@ -172,19 +158,20 @@ static int read_offer(const struct vfi_endpoint *ep, const struct vfi_peer *peer
 static int read_payload(const struct vfi_process *process, const struct vfi_offer *offer,
 	uint64_t at, const struct iovec *parts, size_t count, size_t start, size_t bytes)
 {
-	struct iovec into[VFI_IOV_LIMIT + 2], from[VFI_IOV_LIMIT + 2];
-	uint64_t token = 0, secret = 0;
+	struct iovec into[VFI_IOV_LIMIT + 1], from[VFI_IOV_LIMIT + 1];
+	struct {
+		uint64_t secret, token;
+	} now = { 0 };
+	_Static_assert(offsetof(struct vfi_offer, secret) == 0
+	                && offsetof(struct vfi_offer, token) == 8, "an entry begins with these");
 	int into_count = vfi_slice(parts, count, start, bytes, into);
 	int from_count = vfi_slice(offer->parts, offer->count, start, bytes, from);
-	into[into_count++] = (struct iovec) { &token, sizeof(token) };
-	into[into_count++] = (struct iovec) { &secret, sizeof(secret) };
-	from[from_count++] = there(at + offsetof(struct vfi_offer, token), sizeof(token));
-	from[from_count++] = there(
-		process->offers + offsetof(struct vfi_offers, secret), sizeof(secret));
+	into[into_count++] = (struct iovec) { &now, sizeof(now) };
+	from[from_count++] = there(at, sizeof(now));
 	int error = read_memory(process, into, (size_t)into_count, from, (size_t)from_count);
 	if (error != 0)
 		return error;
-	return token == offer->token && secret == process->secret ? 0 : ESTALE;
+	return now.token == offer->token && now.secret == process->secret ? 0 : ESTALE;
 }
 
 bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
@@ -208,10 +195,8 @@ bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 		size_t most = bytes - start < AT_ONCE ? bytes - start : AT_ONCE;
 		error = read_payload(process, &offer, at, into, count, start, most);
 	}
-	if (error == 0)
-		error = is_dead(process);
 	/* Of memory that cannot be read so (of a device, say) other messages know nothing. */
 	if (error != 0 && error != EFAULT && error != ESTALE)
-		vfi_process_forget(process);
+		process->readable = false;
 	return error == 0;
 }

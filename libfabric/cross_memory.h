@@ -17,7 +17,6 @@ struct vfi_process {
 	unsigned tries; /* that were made to find it */
 	bool readable;
 	pid_t id;
-	int descriptor; /* a pidfd */
 	uint64_t offers, secret; /* address of the table of its endpoint, and what it has there */
 };
 
@@ -26,7 +25,4 @@ struct vfi_process {
 bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 	const struct vfi_wire *header, const void *place, const struct iovec *into, size_t count,
 	size_t bytes);
-/* Of a peer that is gone. */
-void vfi_process_forget(struct vfi_process *process);
-
 #endif

@@ -50,12 +50,12 @@ void vfi_offers_open(struct vfi_endpoint *ep)
 {
 	struct vfi_offers *offers = &ep->offers;
 	struct sockaddr_un name;
+	uint64_t secret;
 	if (!vfi_parameters.cross_memory
-	        || getrandom(&offers->secret, sizeof(offers->secret), GRND_NONBLOCK)
-	                != (ssize_t)sizeof(offers->secret))
+	        || getrandom(&secret, sizeof(secret), GRND_NONBLOCK) != (ssize_t)sizeof(secret))
 		return;
-	/* 0 is no secret. */
-	offers->secret |= 1;
+	for (int nth = 0; nth < VFI_OFFERS; nth++)
+		offers->entries[nth].secret = secret | 1; /* 0 is none */
 	offers->opener = getpid();
 	socklen_t bytes = own_name(ep, &name);
 	offers->listener = listen_at(&name, bytes);

@@ -13,19 +13,19 @@
 /* Of an endpoint at once; further messages go in pieces. */
 #define VFI_OFFERS 64
 
-/* A message; who may copy it reads this, too, from the sender's memory. */
+/* A message; who may copy it reads this, too, from the sender's memory. Processes of other builds do
+ * as well: who changes it changes the name of the socket. */
 struct vfi_offer {
+	uint64_t secret; /* of the endpoint, random; where it stands this is a table still */
 	uint64_t token; /* of the message; 0: none */
 	uint64_t sender, receiver; /* nonces of their ports */
 	uint64_t count; /* of parts */
 	struct iovec parts[VFI_IOV_LIMIT];
 };
 
-/* Those of an endpoint, in memory of its process that no other process writes. Processes of other
- * builds read the secret and the entries: who changes them changes the name of the socket. */
+/* Those of an endpoint, in memory of its process that no other process writes. */
 struct vfi_offers {
-	uint64_t secret; /* random; what has it in this place is this table still. 0: it is closed */
-	struct vfi_offer entries[VFI_OFFERS];
+	struct vfi_offer entries[VFI_OFFERS]; /* with secret 0: not open */
 	uint64_t used; /* a bit for each */
 	int listener; /* a socket whose name tells where this is; -1: there is none */
 	pid_t opener;

@@ -299,7 +299,6 @@ static void end_peer(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, 
 	if (peer->wake)
 		vfi_wake_close(ep, peer);
 	vfi_remote_close(ep, peer);
-	vfi_process_forget(&peer->process);
 	vshmem_lane_close(peer->lane);
 	peer->lane = NULL;
 }

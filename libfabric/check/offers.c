@@ -28,7 +28,7 @@ void peer_offers(uint32_t peer, uint64_t nonce)
 	if (theirs[peer].listener)
 		close(theirs[peer].listener);
 	theirs[peer].nonce = nonce;
-	theirs[peer].table.secret = any(4) ? 1 + any(3) : 0;
+	theirs[peer].table.entries[0].secret = any(4) ? 1 + any(3) : 0;
 	theirs[peer].listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 	must(bind(theirs[peer].listener, (struct sockaddr *)&name, bytes) == 0);
@@ -52,9 +52,8 @@ struct vfi_offer_place any_offer(uint32_t peer, const struct vfi_wire *header, u
 {
 	uint64_t index = any(VFI_OFFERS);
 	struct vfi_offer *offer = &theirs[peer].table.entries[index];
-	if (any(100) == 0)
-		theirs[peer].table.secret = any(4);
-	*offer = (struct vfi_offer) { .token = any(10) ? header->token : any(1000),
+	*offer = (struct vfi_offer) { .secret = any(20) ? theirs[peer].table.entries[0].secret : any(4),
+		.token = any(10) ? header->token : any(1000),
 		.sender = any(20) ? theirs[peer].nonce : any(2000),
 		.receiver = any(20) ? receiver : any(2000),
 		.count = any(20) ? 1 + any(VFI_IOV_LIMIT) : any(UINT64_MAX) };

@@ -42,8 +42,8 @@ mpich() {
 intel() {
 	local limit=$1 n=$2
 	shift 2
-	# It would look for providers in its own directory alone.
-	inside intel "$limit" env I_MPI_ROOT="$venvs/impi" LD_LIBRARY_PATH="$venvs/impi/lib" $([ "$fabric" = vshmem ] || echo "FI_PROVIDER_PATH=$venvs/impi/lib") \
+	# It would look for providers in its own directory alone. What the caller's environment says of fabrics goes before our words.
+	inside intel "$limit" env ${I_MPI_FABRICS:+I_MPI_FABRICS="$I_MPI_FABRICS"} I_MPI_ROOT="$venvs/impi" LD_LIBRARY_PATH="$venvs/impi/lib" $([ "$fabric" = vshmem ] || echo "FI_PROVIDER_PATH=$venvs/impi/lib") \
 		I_MPI_HYDRA_BOOTSTRAP=rsh I_MPI_HYDRA_BOOTSTRAP_EXEC="$nodes" I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS="agent $name" \
 		"$venvs/impi/bin/mpiexec.hydra" -iface eth0 -hosts "$hosts" -ppn 1 -n "$n" "$@"
 }
