@@ -124,7 +124,8 @@ bool vfi_offer_make(struct vfi_endpoint *ep, const struct vfi_peer *peer, struct
 {
 	const struct vshmem_domain *here = &ep->address.place, *there = &peer->address.place;
 	struct vfi_offers *offers = &ep->offers;
-	if (offers->listener < 0 || offers->used == UINT64_MAX || here->index != there->index
+	if (offers->listener < 0 || offers->used == UINT64_MAX
+	        || send->size < vfi_parameters.cross_memory || here->index != there->index
 	        || here->epoch != there->epoch)
 		return false;
 	int index = __builtin_ctzll(~offers->used);

@@ -13,8 +13,8 @@
 /* Of an endpoint at once; further messages go in pieces. */
 #define VFI_OFFERS 64
 
-/* A message; who may copy it reads this, too, from the sender's memory. Processes of other builds do
- * as well: who changes it changes the name of the socket. */
+/* A message; who may copy it reads this, too, from the sender's memory. Processes of other builds
+ * do as well: who changes it changes the name of the socket. */
 struct vfi_offer {
 	uint64_t secret; /* of the endpoint, random; where it stands this is a table still */
 	uint64_t token; /* of the message; 0: none */

@@ -59,8 +59,8 @@ void vfi_read_parameters(void)
 		{ "lane_bytes", "Bytes of a lane, of each peer that sends, at most (256k)" },
 		{ "peers", "Peers that may send to an endpoint (64, or the job's size)" },
 		{ "cma",
-			"1: copy long messages between processes of a kernel directly (cross-memory "
-			"attach); 0: through the pool (1)" },
+			"Bytes from which on a message between processes of a kernel is copied "
+			"directly, by cross-memory attach (40k); 0: none is" },
 	};
 	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++)
 		vfi_core.param_define(
@@ -69,7 +69,7 @@ void vfi_read_parameters(void)
 	vfi_parameters.port_bytes = (size_t)number("port_bytes", 4096, INT64_C(1) << 40, 4 << 20);
 	vfi_parameters.lane_bytes = (size_t)number("lane_bytes", 4096, 4 << 20, 256 << 10);
 	vfi_parameters.peers = (int)number("peers", 1, 4096, 0);
-	vfi_parameters.cross_memory = number("cma", 0, 1, 1);
+	vfi_parameters.cross_memory = (size_t)number("cma", 0, INT64_C(1) << 40, 40 << 10);
 }
 
 /* A child opens its own; what its parent had is of no use to it. */

@@ -31,6 +31,7 @@
 
 #include "../transport/backoff.h"
 #include "../transport/domains.h"
+#include "copy.h"
 #include "cross_memory.h"
 #include "offers.h"
 #include "operations.h"
@@ -232,7 +233,7 @@ struct vfi_parameters {
 	char *pool;
 	size_t port_bytes, lane_bytes;
 	int peers;
-	bool cross_memory;
+	size_t cross_memory; /* bytes from which on a message is copied so; 0: none is */
 };
 extern struct vfi_parameters vfi_parameters;
 extern struct fi_provider vfi_provider;
@@ -248,13 +249,6 @@ static inline void vfi_unlock(const struct vfi_domain *domain, pthread_mutex_t *
 {
 	if (domain->threads)
 		pthread_mutex_unlock(lock);
-}
-static inline size_t vfi_bytes_of(const struct iovec *parts, size_t count)
-{
-	size_t bytes = 0;
-	for (size_t nth = 0; nth < count; nth++)
-		bytes += parts[nth].iov_len;
-	return bytes;
 }
 /* Calls that this provider does not have. */
 int vfi_no_bind(struct fid *fid, struct fid *bound, uint64_t flags);
@@ -327,17 +321,6 @@ int vfi_av_open(
 /* They take the vector's lock. */
 bool vfi_av_address(struct vfi_av *av, fi_addr_t addr, struct vfi_address *address);
 fi_addr_t vfi_av_of_nonce(struct vfi_av *av, uint64_t nonce);
-
-/* copy.c */
-/* Copies between BYTES in one place and parts, from FROM in the latter on. */
-void vfi_scatter(
-	const struct iovec *parts, size_t count, uint64_t from, const void *text, uint64_t bytes);
-void vfi_gather(const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes);
-/* The parts of a range of parts. */
-int vfi_slice(const struct iovec *parts, size_t count, uint64_t from, uint64_t bytes,
-	struct iovec *slice);
-/* memcpy; a number that is aligned in both is copied at once. */
-void vfi_copy(void *to, const void *from, uint64_t bytes);
 
 /* operations.c: those of an endpoint that are kept for later use. */
 struct vfi_send *vfi_send_new(struct vfi_endpoint *ep);

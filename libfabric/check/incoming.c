@@ -52,7 +52,7 @@ static void end(struct operation *operation, bool error)
 	receives -= operation->receives;
 }
 
-void look(void)
+static void look(void)
 {
 	struct fi_cq_tagged_entry entry;
 	ssize_t got;
@@ -355,7 +355,8 @@ int main(int argc, char **argv)
 	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	seed = seed * 0x9e3779b97f4a7c15u | 1;
 	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
-	pool_begin(was_sent);
+	answers_begin(look);
+	pool_begin(note_sent);
 	open_all();
 	do
 		go(20000);

@@ -52,7 +52,8 @@ struct vfi_offer_place any_offer(uint32_t peer, const struct vfi_wire *header, u
 {
 	uint64_t index = any(VFI_OFFERS);
 	struct vfi_offer *offer = &theirs[peer].table.entries[index];
-	*offer = (struct vfi_offer) { .secret = any(20) ? theirs[peer].table.entries[0].secret : any(4),
+	uint64_t secret = theirs[peer].table.entries[0].secret;
+	*offer = (struct vfi_offer) { .secret = any(20) ? secret : any(4),
 		.token = any(10) ? header->token : any(1000),
 		.sender = any(20) ? theirs[peer].nonce : any(2000),
 		.receiver = any(20) ? receiver : any(2000),

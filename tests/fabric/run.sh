@@ -38,6 +38,7 @@ if [ -e build/fabric/calls ] && [ "$fabric" = vshmem ]; then
 	calls() { inside gasnet 60 env "$@" build/fabric/calls && ! grep -q '[1-9][0-9]* failures' "$log"; }
 	check "every call of the provider" calls
 	check "  without cross-memory attach" calls FI_VSHMEM_CMA=0
+	check "  with it for all long messages" calls FI_VSHMEM_CMA=1
 	check "  cross-memory attach: another user, a sender that is gone" passes inside gasnet 60 build/fabric/cross_memory
 	check "  a peer that is killed" passes inside gasnet 60 build/fabric/killed
 fi

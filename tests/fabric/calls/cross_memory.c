@@ -299,6 +299,7 @@ static void closed(void)
 
 /* What is to be done before libfabric is loaded. */
 static void switch_off(void) { setenv("FI_VSHMEM_CMA", "0", 1); }
+static void only_longer(void) { setenv("FI_VSHMEM_CMA", "1025k", 1); }
 static void become(int whose)
 {
 	if (rank == whose && (setgid(ANOTHER_USER) != 0 || setuid(ANOTHER_USER) != 0)) {
@@ -327,6 +328,8 @@ static int one(const char *name, void (*first)(void), void (*test)(void))
 		close(pipes[rank][1]);
 		close(pipes[1 - rank][0]);
 		memory = malloc(LONGEST);
+		/* All that do not go in one piece. */
+		setenv("FI_VSHMEM_CMA", "1", 1);
 		if (first)
 			first();
 		open_all(directory);
@@ -380,6 +383,7 @@ int main(void)
 		{ "a buffer too short", NULL, truncated },
 		{ "more at once than are offered", NULL, many },
 		{ "switched off", switch_off, not_copied },
+		{ "shorter than what is copied", only_longer, not_copied },
 		{ "the receiver is another user", receiver_is_another_user, not_copied },
 		{ "the sender is another user", sender_is_another_user, not_copied },
 		{ "the sender has ended", NULL, ended },

@@ -76,7 +76,8 @@ void peeks(void)
 			/* Each in memory of its own: when the others copy it is not known. */
 			uint8_t *from = out_buffer + nth * 300000;
 			fill(from, list[nth], 40 + nth);
-			AGAIN(fi_tsend(ep[0], from, list[nth], NULL, peer[0], 40 + nth, &done[nth]));
+			AGAIN(fi_tsend(
+				ep[0], from, list[nth], NULL, peer[0], 40 + nth, &done[nth]));
 		}
 		meet();
 		for (int nth = 0; nth < 4; nth++)

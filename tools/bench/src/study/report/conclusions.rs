@@ -136,9 +136,8 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
     }
     // Its size is the number of guests: all streams together, beside those of one kernel.
     let is_traffic = one.bench == "iperf3" && one.environment == Environment::Guests;
-    let same = one.bench == other.bench
-        && (one.n == other.n || is_traffic)
-        && one.ranks == other.ranks;
+    let same =
+        one.bench == other.bench && (one.n == other.n || is_traffic) && one.ranks == other.ranks;
     let native = |place| place == Environment::Native;
     let confined = one.bench.starts_with("dgemm-in-") && other.bench == "dgemm";
     if confined && one.n == other.n && one.environment == other.environment {
