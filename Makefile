@@ -6,7 +6,7 @@ help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make demos    X windows, satellite time, PHP and PostgreSQL, unchanged, across virtual machines'
 	@echo 'make test     every test that this machine can run'
-	@echo 'make test-long     what takes longer: stress, soak, fuzzing, sanitizers, every device (some four hours)'
+	@echo 'make test-long     what takes longer: stress, soak, fuzzing, sanitizers, every device (two things at a time; hours)'
 	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
 	@echo 'make bench-guard BASE=main   whether a call has become slower since that commit (BASE: a commit, or a directory with a build)'
 	@echo 'make build    target/release/vshmem and the libraries'

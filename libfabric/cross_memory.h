@@ -18,6 +18,8 @@ struct vfi_process {
 	bool readable;
 	pid_t id;
 	uint64_t offers, secret; /* address of the table of its endpoint, and what it has there */
+	struct iovec last; /* what was copied last, if that was in one part */
+	bool repeated; /* and before that */
 };
 
 /* Copies the first bytes of a message that was announced by HEADER, with the header's bytes at

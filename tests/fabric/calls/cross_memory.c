@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -119,6 +120,37 @@ static void copied_in_parts(void)
 	hear();
 	AGAIN(fi_trecvv(ep[0], parts, NULL, 3, FI_ADDR_UNSPEC, 1, 0, &done));
 	expect_copied(&done, bytes);
+}
+
+/* Messages that lie where the ones before did, then do not, then do once more; in the end that is
+ * not memory any more. Each has bytes of its own. */
+static void copied_again(void)
+{
+	static const size_t from[] = { 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1 };
+	enum { MESSAGES = sizeof(from) / sizeof(from[0]) };
+	size_t bytes = 60000;
+	uint8_t *buffers[2] = { memory, NULL };
+	buffers[1] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (uint64_t nth = 0; nth <= MESSAGES; nth++) {
+		struct operation done = { 0 };
+		uint8_t *buffer = nth == MESSAGES ? memory : buffers[from[nth]];
+		size_t part = nth % 2 ? bytes : bytes - 1000;
+		if (rank) {
+			if (nth == MESSAGES)
+				munmap(buffers[1], bytes);
+			fill(buffer, part, nth);
+			AGAIN(fi_tsend(ep[0], buffer, part, NULL, peer[0], 1, &done));
+			tell();
+			expect_sent(&done);
+			continue;
+		}
+		hear();
+		start_receive(part, &done);
+		look_often(&done);
+		CHECK(done.done, "number %d: not copied", (int)nth);
+		tell();
+		CHECK(wait_for(&done) == 1 && is_filled(memory, part, nth), "number %d", (int)nth);
+	}
 }
 
 static void delivered(void)
@@ -379,7 +411,9 @@ int main(void)
 		const char *name;
 		void (*first)(void), (*test)(void);
 	} rows[] = { { "received without the sender's help", NULL, copied },
-		{ "in parts", NULL, copied_in_parts }, { "delivery complete", NULL, delivered },
+		{ "in parts", NULL, copied_in_parts },
+		{ "from where the ones before were, and not", NULL, copied_again },
+		{ "delivery complete", NULL, delivered },
 		{ "a buffer too short", NULL, truncated },
 		{ "more at once than are offered", NULL, many },
 		{ "switched off", switch_off, not_copied },
