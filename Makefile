@@ -67,7 +67,7 @@ test: setup-all build programs
 
 # TEST_LONG names some of its steps.
 TEST_LONG ?=
-test-long: setup-all build programs
+test-long: setup-all build programs wheel
 	@scripts/setup packages slurm
 	@tests/run_long $(TEST_LONG)
 

@@ -4,7 +4,10 @@ import subprocess
 import sys
 import uuid
 
-PRELUDE = "import os, signal, sys, time, vshmem\n"
+# A shell that starts the tests in the background has SIGINT ignored, and Python then leaves it so.
+PRELUDE = """import os, signal, sys, time, vshmem
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 
 
 def start(code, *words, **more):
