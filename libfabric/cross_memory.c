@@ -126,6 +126,8 @@ static void look_for(struct vfi_peer *peer, uint64_t offers)
 	if (caller < 0)
 		return;
 	process->offers = offers;
+	process->repeated = false;
+	process->last = (struct iovec) { NULL, 0 };
 	int descriptor = descriptor_of(caller, process->id);
 	close(caller);
 	/* That it was this process until after that. Later its secret tells. */
@@ -151,16 +153,22 @@ static bool is_meant(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
 	        && vfi_bytes_of(offer->parts, offer->count) == header->size;
 }
 
+/* What an entry begins with, read once more after the payload. */
+struct marks {
+	uint64_t secret, token;
+};
+_Static_assert(offsetof(struct vfi_offer, secret) == 0 && offsetof(struct vfi_offer, token) == 8,
+	"an entry begins with these");
+
+static bool stands(const struct vfi_offer *offer, const struct marks *now)
+{ return now->token == offer->token && now->secret == offer->secret; }
+
 /* Reads some of the payload, and then whether it was the payload still. */
 static int read_payload(const struct vfi_process *process, const struct vfi_offer *offer,
 	uint64_t at, const struct iovec *parts, size_t count, size_t start, size_t bytes)
 {
 	struct iovec into[VFI_IOV_LIMIT + 1], from[VFI_IOV_LIMIT + 1];
-	struct {
-		uint64_t secret, token;
-	} now = { 0 };
-	_Static_assert(offsetof(struct vfi_offer, secret) == 0
-	                && offsetof(struct vfi_offer, token) == 8, "an entry begins with these");
+	struct marks now = { 0 };
 	int into_count = vfi_slice(parts, count, start, bytes, into);
 	int from_count = vfi_slice(offer->parts, offer->count, start, bytes, from);
 	into[into_count++] = (struct iovec) { &now, sizeof(now) };
@@ -168,39 +176,63 @@ static int read_payload(const struct vfi_process *process, const struct vfi_offe
 	int error = read_memory(process, into, (size_t)into_count, from, (size_t)from_count);
 	if (error != 0)
 		return error;
-	return now.token == offer->token && now.secret == offer->secret ? 0 : ESTALE;
+	return stands(offer, &now) ? 0 : ESTALE;
 }
 
-/* Programs send from the same buffer again and again. A message that is likely to lie where the
- * two before it did is read from there in one call with its entry, which must say so. The place is
- * one that the sender has offered to this endpoint, not one that was read in the pool. */
-static bool is_likely(const struct vfi_process *process, size_t bytes)
-{ return process->repeated && bytes <= LIKELY && bytes <= process->last.iov_len; }
-
-/* The entry comes after the payload: its token, which is that of no other message, has stood there
- * since before this one was announced. */
-static bool read_likely(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
-	const struct vfi_wire *header, uint64_t at, const struct iovec *parts, size_t count,
-	size_t bytes)
-{
-	const struct vfi_process *process = &peer->process;
-	struct iovec into[VFI_IOV_LIMIT + 1];
-	struct vfi_offer offer = { 0 };
-	struct iovec from[] = { { process->last.iov_base, bytes }, there(at, sizeof(offer)) };
-	int into_count = vfi_slice(parts, count, 0, bytes, into);
-	into[into_count++] = (struct iovec) { &offer, sizeof(offer) };
-	return read_memory(process, into, (size_t)into_count, from, 2) == 0
-	        && is_meant(ep, peer, header, &offer) && offer.count == 1
-	        && offer.parts[0].iov_base == process->last.iov_base;
-}
-
-/* What a wrong guess has read is nothing that this endpoint was sent. */
+/* What was read may be nothing that this endpoint was sent. */
 static void wipe(const struct iovec *parts, size_t count, size_t bytes)
 {
 	struct iovec written[VFI_IOV_LIMIT];
 	int slices = vfi_slice(parts, count, 0, bytes, written);
 	for (int nth = 0; nth < slices; nth++)
 		memset(written[nth].iov_base, 0, written[nth].iov_len);
+}
+
+/* True as well where the pool is not mapped as a whole, and nobody can tell. */
+static bool may_lie_in_pool(
+	const struct vfi_domain *domain, const struct iovec *parts, size_t count)
+{
+	uintptr_t pool = (uintptr_t)domain->base;
+	for (size_t nth = 0; nth < count; nth++) {
+		uintptr_t start = (uintptr_t)parts[nth].iov_base;
+		if (!pool || (start < pool + domain->bytes && start + parts[nth].iov_len > pool))
+			return true;
+	}
+	return false;
+}
+
+/* Programs send from the same buffer again and again. A message that is likely to lie where the
+ * two before it did is read from there in one call with its entry, which must say so. The place is
+ * one that the sender has offered to this endpoint, not one that was read in the pool. What lies
+ * there may be something else by now: no other member may see it until it is wiped. */
+static bool is_likely(const struct vfi_endpoint *ep, const struct vfi_process *process,
+	const struct iovec *parts, size_t count, size_t bytes)
+{
+	return process->repeated && bytes <= LIKELY && bytes <= process->last.iov_len
+	        && !may_lie_in_pool(ep->domain, parts, count);
+}
+
+/* The entry comes before the payload and once more after it: an announcement may be forged, and
+ * then say that a message is there which its sender is only about to write. */
+static bool read_likely(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
+	const struct vfi_wire *header, uint64_t at, const struct iovec *parts, size_t count,
+	size_t bytes)
+{
+	const struct vfi_process *process = &peer->process;
+	struct iovec into[VFI_IOV_LIMIT + 2];
+	struct vfi_offer offer = { 0 };
+	struct marks now = { 0 };
+	struct iovec from[] = {
+		there(at, sizeof(offer)),
+		{ process->last.iov_base, bytes },
+		there(at, sizeof(now)),
+	};
+	into[0] = (struct iovec) { &offer, sizeof(offer) };
+	int into_count = 1 + vfi_slice(parts, count, 0, bytes, into + 1);
+	into[into_count++] = (struct iovec) { &now, sizeof(now) };
+	return read_memory(process, into, (size_t)into_count, from, 3) == 0
+	        && is_meant(ep, peer, header, &offer) && offer.count == 1
+	        && offer.parts[0].iov_base == process->last.iov_base && stands(&offer, &now);
 }
 
 static void remember(struct vfi_process *process, const struct vfi_offer *offer)
@@ -210,7 +242,7 @@ static void remember(struct vfi_process *process, const struct vfi_offer *offer)
 	process->last = only;
 }
 
-/* 0, or an errno. */
+/* 0, or an errno; what the parts hold may have been written. */
 static int read_offer(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 	const struct vfi_wire *header, uint64_t at, const struct iovec *into, size_t count,
 	size_t bytes)
@@ -219,11 +251,13 @@ static int read_offer(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 	struct vfi_offer offer;
 	struct iovec entry = { &offer, sizeof(offer) }, from = there(at, sizeof(offer));
 	int error = read_memory(process, &entry, 1, &from, 1);
-	if (error == 0 && !is_meant(ep, peer, header, &offer))
-		error = ESTALE;
+	if (error != 0 || !is_meant(ep, peer, header, &offer))
+		return error != 0 ? error : ESTALE;
 	for (size_t start = 0; start < bytes && error == 0; start += AT_ONCE) {
 		size_t most = bytes - start < AT_ONCE ? bytes - start : AT_ONCE;
 		error = read_payload(process, &offer, at, into, count, start, most);
+		if (error != 0)
+			wipe(into, count, start + most);
 	}
 	if (error == 0)
 		remember(process, &offer);
@@ -245,12 +279,15 @@ bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 		return false;
 	uint64_t at = process->offers + offsetof(struct vfi_offers, entries)
 	        + named.index * sizeof(struct vfi_offer);
-	bool likely = is_likely(process, bytes);
+	bool likely = is_likely(ep, process, into, count, bytes);
 	if (likely && read_likely(ep, peer, header, at, into, count, bytes))
 		return true;
 	int error = read_offer(ep, peer, header, at, into, count, bytes);
-	if (likely && error != 0)
+	if (likely && error != 0) {
+		/* Whoever forges announcements has to wait for two true messages. */
+		process->repeated = false;
 		wipe(into, count, bytes);
+	}
 	/* Of memory that cannot be read so (of a device, say) other messages know nothing. */
 	if (error != 0 && error != EFAULT && error != ESTALE)
 		process->readable = false;
