@@ -284,7 +284,7 @@ bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 		return true;
 	int error = read_offer(ep, peer, header, at, into, count, bytes);
 	if (likely && error != 0) {
-		/* Whoever forges announcements has to wait for two true messages. */
+		/* A member that forges announcements has to wait for two true messages. */
 		process->repeated = false;
 		wipe(into, count, bytes);
 	}

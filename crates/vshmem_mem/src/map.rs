@@ -362,7 +362,7 @@ impl Map {
     ///
     /// # Errors
     /// When the range is not inside.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), OutOfPool> {
         let from = self.range(offset, into.len())?;
         // SAFETY: source inside the mapping, destination a live buffer outside it; a peer that

@@ -31,6 +31,9 @@ pub(crate) struct Glimpse<'a> {
     pub queue: Queue,
     /// Words of its slot.
     pub fields: WordsRef<'a, WORDS>,
+    /// Whether anybody can ask when a message was last sent or received: msgctl(2), but not
+    /// mq_getattr(3).
+    pub has_times: bool,
 }
 
 macro_rules! load {
@@ -47,7 +50,7 @@ pub(crate) use load;
 macro_rules! stamp {
     ($context:expr, $glimpse:expr, $who:ident, $when:ident) => {{
         let is_same = load!($glimpse, $who) as u32 == $context.process_ref().pack()
-            && load!($glimpse, $when) as u32 == vshmem_mem::seconds_now();
+            && (!$glimpse.has_times || load!($glimpse, $when) as u32 == vshmem_mem::seconds_now());
         match is_same {
             true => None,
             false => Some(
@@ -68,7 +71,7 @@ impl<'a> Glimpse<'a> {
         let Place { index, sequence } = Place::of(id)?;
         let slot = context.pool().layout().msg.at(index)?;
         let fields = structure!(context.pool().map(), slot, MsgSlot).ok()?;
-        Some(Self { queue: Queue { index, sequence, slot }, fields })
+        Some(Self { queue: Queue { index, sequence, slot }, fields, has_times: true })
     }
 
     #[inline(always)]

@@ -48,7 +48,7 @@ impl Header {
     }
 
     /// Writes the header at `at` and the payload of a message whose chunk has its tag.
-    #[inline]
+    #[inline(always)]
     pub fn write_tagged(map: &Map, at: u64, mtype: i64, payload: &[u8]) -> Result<(), Fault> {
         Self { mtype, size: payload.len() as u64 }.write_at(map, at)?;
         map.write(at + MSG_HEADER_BYTES, payload)?;

@@ -20,7 +20,7 @@ pub(crate) fn send(context: &Context, id: i32, mtype: i64, message: &[u8]) -> Op
     if message.len() > MOST {
         return None;
     }
-    let glimpse = Glimpse::of(context, id)?;
+    let glimpse = Glimpse { has_times: false, ..Glimpse::of(context, id)? };
     let is_posix = load!(glimpse, most_messages) as u32 != 0;
     if !is_posix || message.len() > load!(glimpse, most_bytes) as u32 as usize {
         return None;
@@ -50,7 +50,7 @@ pub(crate) fn receive(
     is_ready: impl FnOnce(usize) -> bool,
     deliver: impl FnOnce(i64, &[u8]),
 ) -> Option<usize> {
-    let glimpse = Glimpse::of(context, id)?;
+    let glimpse = Glimpse { has_times: false, ..Glimpse::of(context, id)? };
     let is_posix = load!(glimpse, most_messages) as u32 != 0;
     if !is_posix || room < load!(glimpse, most_bytes) as u32 as usize {
         return None;
