@@ -74,6 +74,16 @@ aside() { # aside NAME SECONDS COMMAND...
 	echo "$? $((SECONDS - began))" >"$logs/$1.ended"
 }
 
+beside= # the process that runs them
+# Ends it, with what it runs just now: it must not go on to its next step.
+end_beside() {
+	[ -z "$beside" ] || { kill -TERM "$beside" $(pgrep -P "$beside"); wait "$beside"; } 2>/dev/null
+}
+await_beside() {
+	wait "$beside"
+	beside=
+}
+
 # Reports such a step once the process that ran it has ended.
 joined() { # joined NAME
 	local status=1 seconds=0
