@@ -226,7 +226,7 @@ pub fn programs() -> Vec<PathBuf> {
     stage.extend(["matrix_fill", "matrix_check"].map(|name| examples.join(name)));
     stage.push(build::programs("tests/conformance/probe").join("probe"));
     let own = build::programs("tests/acceptance/programs");
-    stage.extend(["churn", "paced", "turns"].map(|name| own.join(name)));
+    stage.extend(["churn", "paced", "strings", "turns"].map(|name| own.join(name)));
     stage
 }
 

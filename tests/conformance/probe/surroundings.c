@@ -303,20 +303,21 @@ CASE(around_handlers_anywhere)
 	struct message m;
 	timer_set = set_of(1);
 	timer_queue = queue_of();
-	int a = segment_of(PAGE), wrong = 0;
+	int a = segment_of(PAGE), detached = 0, sent = 0, received = 0, counted = 0, turns = 0;
 	handle(SIGALRM, use_in_handler, SA_RESTART);
 	timer_t timer;
 	timer_create(CLOCK_MONOTONIC, NULL, &timer);
 	timer_settime(timer, 0, &(struct itimerspec) { { 0, 300000 }, { 0, 300000 } }, NULL);
-	while (handled < 100) {
+	for (; handled < 100; turns++) {
 		char *at = attach(a);
-		wrong += shmdt(at) != 0;
-		wrong += put(timer_queue, 1, "mine", 0) != 0;
-		wrong += take(timer_queue, &m, 100, 1, 0) != 4;
-		wrong += attaches(a) != 0;
+		detached += shmdt(at) == 0;
+		sent += put(timer_queue, 1, "mine", 0) == 0;
+		received += take(timer_queue, &m, 100, 1, 0) == 4;
+		counted += attaches(a) == 0;
 	}
 	timer_delete(timer);
-	say("%d wrong, semaphore matches: %s, messages %lu", wrong,
+	say("wrong: shmdt %d, msgsnd %d, msgrcv %d, attaches %d; semaphore matches: %s, messages %lu",
+		turns - detached, turns - sent, turns - received, turns - counted,
 		yes(value(timer_set, 0) == handled),
 		(unsigned long)queue_state(timer_queue).msg_qnum);
 }

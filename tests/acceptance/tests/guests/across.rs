@@ -26,6 +26,7 @@ pub const TESTS: &[Test] = &[
     ("a_killed_guest_leaves_its_robust_mutex_to_the_other", locks::guest),
     ("stock_python_shares_memory_by_name_across_guests", objects::python),
     ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
+    ("a_signal_handler_harms_no_string_function_of_its_program", oracle::strings),
     ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
     ("any_user_of_a_guest_uses_its_pool_whichever_comes_first", users::all),
     ("a_guest_that_was_given_one_pool_takes_it_without_a_name", users::only_pool),

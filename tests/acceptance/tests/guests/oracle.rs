@@ -36,3 +36,8 @@ pub fn on(guests: &Guests, prefix: &str) {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     guests.pool().assert_clean();
 }
+
+/// A guest's kernel may not keep all registers over a signal: then its programs do not use them.
+pub fn strings() {
+    shared().shell(1, "strings 1000").ok();
+}

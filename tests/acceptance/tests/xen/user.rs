@@ -2,7 +2,7 @@
 
 use vshmem_acceptance::build;
 
-use crate::rig::{DOM0, Xen};
+use crate::rig::{DOM0, Xen, until};
 use crate::shared;
 
 const POOL: &str = "people";
@@ -41,17 +41,12 @@ pub fn all() {
     let consumer = xen.start(2, &stranger(&format!("{run} consumer -m queue -n 100")));
     xen.shell(1, &stranger(&format!("{run} producer -m queue -n 100"))).ok();
     assert!(consumer.end().ok().contains("100 items taken, 0 wrong"));
-    // In guest 1 root has come first, in guest 2 the stranger.
-    let (third, root) = (format!("{THIRD} {run}"), run.as_str());
+    // In guest 1 root has come first, in guest 2 the stranger. Now it comes last there.
     let stranger_runs = stranger(&run);
-    // Objects of these programs are their user's alone, so each user has some of its own.
-    for (guest, order) in [(1, [root, &stranger_runs, &third]), (2, [&stranger_runs, root, &third])]
-    {
-        for user in order {
-            let consumer = xen.start(guest, &format!("{user} consumer -m queue -n 20"));
-            xen.shell(guest, &format!("{user} producer -m queue -n 20")).ok();
-            assert!(consumer.end().ok().contains("20 items taken, 0 wrong"), "{guest}: {user}");
-        }
+    let third_runs = format!("{THIRD} {run}");
+    let users = [&stranger_runs, &third_runs, &run];
+    for guest in [1, 2] {
+        everybody_wakes_everybody(&xen, guest, &users.map(String::as_str));
     }
     // The device has a mode of its own.
     xen.shell(1, "chmod 600 /dev/xen/gntdev").ok();
@@ -60,4 +55,28 @@ pub fn all() {
     xen.shell(1, "chmod 666 /dev/xen/gntdev").ok();
     xen.shell(DOM0, &format!("vshmem pool check {POOL}")).ok();
     remove(&xen);
+}
+
+/// Each user of a guest sleeps, all at the same time, until another one wakes it.
+fn everybody_wakes_everybody(xen: &Xen, guest: u32, users: &[&str]) {
+    let call =
+        |user: &str, order: &str| xen.start(guest, &format!("echo '{order}' | {user} actor"));
+    let number = |user: &str, order: &str| call(user, order).end().ok().trim().to_owned();
+    let set = number(users[0], &format!("semget 0 {} 01666", users.len()));
+    for step in 1..users.len() {
+        let sleep = |(nth, user): (usize, &&str)| call(user, &format!("semop {set} {nth},-1"));
+        let sleepers: Vec<_> = users.iter().enumerate().map(sleep).collect();
+        for nth in 0..users.len() {
+            let waits = format!("semctl {set} {nth} getncnt");
+            until("it sleeps", || number(users[0], &waits) == "1");
+        }
+        for nth in 0..users.len() {
+            let waker = users[(nth + step) % users.len()];
+            assert_eq!(number(waker, &format!("semop {set} {nth},1")), "0", "{guest}: {waker}");
+        }
+        for (user, sleeper) in users.iter().zip(sleepers) {
+            assert_eq!(sleeper.end().ok().trim(), "0", "{guest}: {user}");
+        }
+    }
+    assert_eq!(number(users[0], &format!("semctl {set} 0 rmid")), "0");
 }

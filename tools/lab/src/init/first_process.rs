@@ -9,7 +9,7 @@ use rustix::system::{RebootCommand, reboot};
 
 use crate::error::{Doing, Error, Result};
 use crate::host::json;
-use crate::init::orders::orders;
+use crate::init::orders::{orders, tunables};
 use crate::init::{agent, dom0, ramdisk, world};
 use crate::model::boot::{BIN, BOOT_VARIABLE, BOOTED, Boot, ONLY_BOOT};
 use crate::model::names::{DOM0, INIT_VERB};
@@ -52,6 +52,7 @@ fn first_process() -> Result<String> {
     let agent = Command::new(Path::new(BIN).join(&boot.init))
         .arg(INIT_VERB)
         .env_clear()
+        .envs(tunables())
         .stdin(Stdio::null())
         .spawn()
         .doing(|| "start the agent".into())?;

@@ -18,6 +18,7 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::error::Result;
+use crate::init::orders::tunables;
 use crate::model::boot::BIN;
 use crate::transport::connection::Connection;
 use crate::transport::frame;
@@ -107,6 +108,7 @@ fn start(request: &Request) -> Result<Child, Refusal> {
         .env("PATH", format!("{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
         .envs([("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root"), ("SHELL", "/bin/sh")])
         .envs([("TMPDIR", "/tmp"), ("LANG", "C.UTF-8")])
+        .envs(tunables())
         .envs(request.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -12,7 +12,7 @@ use crate::host::directory::Directory;
 use crate::host::record::Record;
 use crate::host::tool;
 use crate::machine::plan::{Machine, Plan};
-use crate::model::boot::BOOT_VARIABLE;
+use crate::model::boot::{BOOT_VARIABLE, TUNABLES_VARIABLE};
 use crate::model::names::INIT_VERB;
 use crate::model::{Missing, UpOptions};
 
@@ -26,6 +26,11 @@ const SWAP_DEVICE: &str = "/dev/ubda";
 /// A library for the guest's kernel, which writes registers that it knows a part of
 /// (`uml/registers.c`); empty where it could not be compiled.
 const REGISTERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registers.so"));
+
+/// Which of a processor's abilities the C library of programs in the guest leaves alone. A signal
+/// costs a program there its AVX-512 registers (Linux 6.1 keeps those up to AVX), and `strlen` with
+/// a handler in its middle would return the length that the handler's `strlen` has found.
+const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
 
 fn kernel() -> Option<std::path::PathBuf> {
     ["linux.uml", "linux"].iter().find_map(|name| tool::find(name))
@@ -137,6 +142,7 @@ impl Machine for Uml {
         // Words that the kernel does not know become PID 1's environment (with `=`) and its
         // arguments.
         words.push(option(BOOT_VARIABLE, &plan.directory.boot(plan.guest)));
+        words.push(format!("{TUNABLES_VARIABLE}={TUNABLES}").into());
         words.push(INIT_VERB.into());
         words
     }

@@ -36,6 +36,9 @@ pub(crate) struct Boot {
 /// The environment variable that names the file with PID 1's orders.
 pub(crate) const BOOT_VARIABLE: &str = "VSHMEM_LAB_BOOT";
 
+/// The environment variable that PID 1 hands on to all programs: what their C library does.
+pub(crate) const TUNABLES_VARIABLE: &str = "GLIBC_TUNABLES";
+
 /// What PID 1 writes on the console when commands can be run. The keeper waits for it.
 pub(crate) const READY: &str = "vshmem-lab: ready";
 

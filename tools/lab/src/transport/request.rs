@@ -13,7 +13,8 @@ use crate::transport::frame::Request;
 pub struct ExecRequest {
     /// The program, looked up in the guest's PATH, and its arguments.
     pub argv: Vec<OsString>,
-    /// Variables beside the guest's own few (PATH, HOME, USER, LOGNAME, SHELL, TMPDIR, LANG).
+    /// Variables beside the guest's own few (PATH, HOME, USER, LOGNAME, SHELL, TMPDIR, LANG; in
+    /// User Mode Linux GLIBC_TUNABLES).
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs; `/root`, which is empty and writable, if `None`.
     pub cwd: Option<PathBuf>,
