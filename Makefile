@@ -87,7 +87,7 @@ bench: setup-guests build programs
 DIR ?= results
 PART ?= whole
 KEPT ?= reference
-.PHONY: bench-reference bench-keep bench-devices bench-userland
+.PHONY: bench-reference bench-keep bench-devices bench-notifications bench-userland
 bench-reference: build programs
 	@scripts/setup guests bench
 	@PART=$(PART) scripts/bench-reference target/release/vshmem $(DIR)
@@ -102,6 +102,9 @@ bench-userland: setup-guests build programs
 bench-devices:
 	@scripts/setup guests qemu
 	@bench/devices/run
+# A pool's notifications in QEMU guests beside TCP's, by counts.
+bench-notifications: setup-all build programs
+	@bench/notifications/run target/release/vshmem
 
 # This tree's build and that of BASE, a commit or a directory with another build, in turns for a minute: fails on what has
 # become slower.
@@ -140,7 +143,7 @@ test-xen: setup-all build programs
 CPUS ?= 2
 .PHONY: bench-xen
 bench-xen: setup-all build programs
-	@VSHMEM_TEST_CPUS=$(CPUS) VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --nocapture round_trips_beside_libxenvchan
+	@VSHMEM_TEST_CPUS=$(CPUS) VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --nocapture beside_libxenvchan
 
 # Other people's programs at length, and a table of how they fared. Some are fetched from Debian, nothing is installed.
 THIRD_PARTY_SECONDS ?= 30

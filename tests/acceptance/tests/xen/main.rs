@@ -2,6 +2,7 @@
 //! root, QEMU and Xen's packages (scripts/setup guests xen); says SKIPPED aloud where they are
 //! missing.
 
+mod counts;
 mod oracle;
 mod pool;
 mod rig;
@@ -28,6 +29,7 @@ const TESTS: &[Test] = &[
     ("guest1_behaves_as_its_own_kernel_does", oracle::in_guest1),
     ("guest2_behaves_as_its_own_kernel_does", oracle::in_guest2),
     ("round_trips_beside_libxenvchan", rival::beside),
+    ("hypercalls_beside_libxenvchan", counts::beside),
 ];
 
 static SHARED: Mutex<Option<Arc<Xen>>> = Mutex::new(None);

@@ -71,7 +71,8 @@ fn programs() -> Vec<PathBuf> {
     let mut stage = vec![build::actor(), own.join("turns")];
     stage.extend(["producer", "consumer"].map(|name| examples.join(name)));
     stage.push(build::programs("tests/conformance/probe").join("probe"));
-    stage.push(build::programs("bench").join("pingpong_sysv"));
+    let bench = build::programs("bench");
+    stage.extend(["pingpong_net", "pingpong_sysv"].map(|name| bench.join(name)));
     stage.extend(RIVAL.clone());
     stage
 }
