@@ -41,12 +41,21 @@ pub fn all() {
     let consumer = xen.start(2, &stranger(&format!("{run} consumer -m queue -n 100")));
     xen.shell(1, &stranger(&format!("{run} producer -m queue -n 100"))).ok();
     assert!(consumer.end().ok().contains("100 items taken, 0 wrong"));
-    // In guest 1 root has come first, in guest 2 the stranger. Now it comes last there.
-    let stranger_runs = stranger(&run);
-    let third_runs = format!("{THIRD} {run}");
-    let users = [&stranger_runs, &third_runs, &run];
-    for guest in [1, 2] {
-        everybody_wakes_everybody(&xen, guest, &users.map(String::as_str));
+    // In guest 1 root has come first, in guest 2 the stranger.
+    let (stranger_runs, third) = (stranger(&run), format!("{THIRD} {run}"));
+    let orders = [
+        (1, [run.as_str(), &stranger_runs, &third]),
+        // Root comes last.
+        (2, [&stranger_runs, &third, &run]),
+    ];
+    for (guest, order) in orders {
+        // Objects of these programs are their user's alone, so each user has some of its own.
+        for user in order {
+            let consumer = xen.start(guest, &format!("{user} consumer -m queue -n 20"));
+            xen.shell(guest, &format!("{user} producer -m queue -n 20")).ok();
+            assert!(consumer.end().ok().contains("20 items taken, 0 wrong"), "{guest}: {user}");
+        }
+        everybody_wakes_everybody(&xen, guest, &order);
     }
     // The device has a mode of its own.
     xen.shell(1, "chmod 600 /dev/xen/gntdev").ok();
