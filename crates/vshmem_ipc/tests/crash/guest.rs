@@ -224,7 +224,7 @@ fn bring(
         }
     }
     tally.boots += 1;
-    let domain = guest_domain(survivor)?;
+    let Some(domain) = guest_domain(survivor)? else { return Ok(()) };
     let clients = survivor.pool().clients().map_err(|errno| errno.to_string())?;
     let inside = |index: u32| clients.iter().any(|row| row.index == index && row.domain == domain);
     let locks = survivor.pool().locks().map_err(|errno| errno.to_string())?;
@@ -232,10 +232,10 @@ fn bring(
     Ok(())
 }
 
-fn guest_domain(me: &Client) -> Result<u32, String> {
+/// None: the only client of the guest stands at a point before its domain is in the pool.
+fn guest_domain(me: &Client) -> Result<Option<u32>, String> {
     let rows = me.pool().domains().map_err(|errno| errno.to_string())?;
-    let guest = rows.iter().find(|row| row.name == "guest1");
-    guest.map(|row| row.index).ok_or_else(|| "the guest's domain is not there".to_owned())
+    Ok(rows.iter().find(|row| row.name == "guest1").map(|row| row.index))
 }
 
 /// Survivors continue with the objects of every client.
@@ -252,6 +252,9 @@ fn survive(session: &Session, batch: &Batch) -> Result<(), String> {
 }
 
 /// Declares the guest dead, and looks whether everything is as it should be.
+///
+/// The pool does not know a guest whose only client has died before its domain was there, so that
+/// nobody can say of the process that it is dead. The thread slot that it has claimed stays taken.
 fn reap_and_verify(session: &Session, batch: &Batch, fate: Fate) -> Result<(), String> {
     let me = session.client();
     let rows = me.pool().domains().map_err(|errno| errno.to_string())?;
@@ -261,9 +264,12 @@ fn reap_and_verify(session: &Session, batch: &Batch, fate: Fate) -> Result<(), S
     if batch.0.iter().any(|step| step.scenario.repairs) {
         me.repair().map_err(|errno| format!("repair: {errno}"))?;
     }
-    let wrong = findings(me, false);
-    if !wrong.is_empty() {
-        return Err(format!("after the reaping: {wrong:?}"));
+    let unknown = guest_domain(me)?.is_none();
+    let joining = |one: &String| one.ends_with("held by a process that was joining");
+    let (kept, wrong): (Vec<_>, Vec<_>) =
+        findings(me, false).into_iter().partition(|one| unknown && joining(one));
+    if !wrong.is_empty() || kept.len() > 1 {
+        return Err(format!("after the reaping: {kept:?} {wrong:?}"));
     }
     let rows = me.pool().domains().map_err(|errno| errno.to_string())?;
     let alive = rows.iter().filter(|row| row.state == DomainState::Alive).count();
@@ -277,9 +283,9 @@ fn reap_and_verify(session: &Session, batch: &Batch, fate: Fate) -> Result<(), S
         (step.scenario.verify)(session, &order)
             .map_err(|what| format!("{} {}: {what}", step.scenario.name, step.point))?;
     }
-    scenario::verify_empty(session)?;
+    scenario::verify_empty(session, kept.len() as u32)?;
     let wrong = findings(me, false);
-    if wrong.is_empty() { Ok(()) } else { Err(format!("in the end: {wrong:?}")) }
+    if wrong == kept { Ok(()) } else { Err(format!("in the end: {wrong:?}")) }
 }
 
 /// SIGKILL for the whole guest while its clients stand at their points.
@@ -306,7 +312,9 @@ pub fn evict_paused(ground: &Ground, batch: &Batch, tally: &mut Tally) -> Result
     bring(&session, &mut runner, batch, tally)?;
     ground.lab.pause(1).map_err(|error| error.to_string())?;
     survive(&session, batch)?;
-    me.evict_domain(guest_domain(me)?).map_err(|errno| format!("eviction: {errno}"))?;
+    if let Some(domain) = guest_domain(me)? {
+        me.evict_domain(domain).map_err(|errno| format!("eviction: {errno}"))?;
+    }
     let attached = run::quarantined(me);
     survive(&session, batch)?;
     // Whatever is given out now must not be what it can still write to.

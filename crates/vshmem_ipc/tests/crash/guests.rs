@@ -6,7 +6,7 @@
 //! in each; `all`: as many as it takes to come to every crash point; `each`: one for every crash
 //! point, so that no later client finishes what the one before has left (about 25 minutes for
 //! each of the two). CRASH_SCENARIO names one of the scenarios, whose crash points alone are come
-//! to.
+//! to; CRASH_POINT has them be those whose names contain it.
 
 #[path = "../behaviour/fixture.rs"]
 #[allow(dead_code)] // shared with the tests of behaviour

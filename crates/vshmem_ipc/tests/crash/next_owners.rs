@@ -108,7 +108,7 @@ fn stopped_at(order: &Order) -> Result<(), String> {
     run.reap(&session)?;
     (scenario.survive)(&session);
     (scenario.verify)(&session, order)?;
-    scenario::verify_empty(&session)
+    scenario::verify_empty(&session, 0)
 }
 
 #[test]

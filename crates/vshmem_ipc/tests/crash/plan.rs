@@ -54,12 +54,13 @@ pub fn make(together: usize) -> Plan {
     let most = together;
     let mut places: BTreeMap<String, &'static Scenario> = BTreeMap::new();
     let only = std::env::var("CRASH_SCENARIO");
+    let only_points = std::env::var("CRASH_POINT").unwrap_or_default();
     let (alone, together): (Vec<_>, Vec<_>) = SCENARIOS
         .iter()
         .filter(|scenario| only.as_ref().map_or(true, |name| name == scenario.name))
         .partition(|scenario| ALONE.contains(&scenario.name));
     for scenario in together.into_iter().chain(alone) {
-        for point in run::points(scenario).into_keys() {
+        for point in run::points(scenario).into_keys().filter(|name| name.contains(&only_points)) {
             places.entry(point).or_insert(scenario);
         }
     }

@@ -185,7 +185,7 @@ impl Run {
         self.reap(&session)?;
         (self.scenario.survive)(&session);
         (self.scenario.verify)(&session, order)?;
-        scenario::verify_empty(&session)?;
+        scenario::verify_empty(&session, 0)?;
         let wrong = findings(survivor, false);
         if !wrong.is_empty() {
             return Err(format!("in the end: {wrong:?}"));
