@@ -26,13 +26,13 @@ pub fn detach(wanted: &Wanted) -> Result<(), AgentError> {
         // Another user could have the role for a file of his own.
         wanted.find()?;
     }
-    if role.is_held(&wanted.place) {
+    if role.is_held(&wanted.path) {
         return Ok(());
     }
     // Refused to a process that leads a session already, which is as well.
     let _ = rustix::process::setsid();
     close_fds::CloseFdsBuilder::new().cloexecfrom(3);
-    let mut child = own_command(&wanted.place)
+    let mut child = own_command(&wanted.path)
         .arg("--stay")
         .args((wanted.stay == Stay::WhileThePoolExists).then_some("--keep"))
         .args(wanted.owner.map(|owner| format!("--owner={owner}")))
@@ -47,7 +47,7 @@ pub fn detach(wanted: &Wanted) -> Result<(), AgentError> {
         BufReader::new(stdout).read_line(&mut word).map_err(AgentError::Start)?;
     }
     // Another process's agent may have been faster.
-    if word.trim() == UP || role.is_held(&wanted.place) {
+    if word.trim() == UP || role.is_held(&wanted.path) {
         return Ok(());
     }
     Err(AgentError::Silent)
@@ -66,10 +66,10 @@ fn own_binary() -> PathBuf {
 }
 
 /// This binary as `vshmem agent`, with nothing of the environment: no LD_PRELOAD above all.
-fn own_command(place: &Path) -> Command {
-    let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+fn own_command(path: &Path) -> Command {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut command = Command::new(own_binary());
     command.arg0("vshmem");
-    command.arg("agent").arg("--pool").arg(place).env_clear();
+    command.arg("agent").arg("--pool").arg(path).env_clear();
     command
 }

@@ -15,28 +15,28 @@ pub enum AgentError {
     Session(#[from] SessionError),
     /// Another user's file lies where the pool was.
     #[error(
-        "{place}: it belongs to user {found}, and the container's file was written for a pool of user {wanted}. If this is the pool that is meant, write that file again: `vshmem pool show {place} --as cdi`",
-        place = place.display()
+        "{path}: it belongs to user {found}, and the container's file was written for a pool of user {wanted}. If this is the pool that is meant, write that file again: `vshmem pool show {path} --as cdi`",
+        path = path.display()
     )]
     Owner {
         /// The file.
-        place: PathBuf,
+        path: PathBuf,
         /// The user that it belongs to.
         found: u32,
         /// The user that it has to belong to.
         wanted: u32,
     },
     /// A device has no owner to go by.
-    #[error("{}: it is a device of this guest, so `--owner` means nothing for it; leave it out", place.display())]
+    #[error("{}: it is a device of this guest, so `--owner` means nothing for it; leave it out", path.display())]
     NoOwner {
         /// The device.
-        place: PathBuf,
+        path: PathBuf,
     },
     /// The lock of the domain's agent cannot be had.
-    #[error("{}: cannot lock it as this domain's agent: {error}", place.display())]
+    #[error("{}: cannot lock it as this domain's agent: {error}", path.display())]
     Lock {
         /// The pool's file or device.
-        place: PathBuf,
+        path: PathBuf,
         /// What the kernel said.
         error: std::io::Error,
     },

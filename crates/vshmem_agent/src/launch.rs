@@ -101,8 +101,8 @@ impl Launch {
 
     /// Returns only if that fails.
     fn become_command(&self) {
-        let [command, verb, option, place] = self.words.each_ref().map(|word| word.as_ptr());
-        let argv = [command, verb, option, place, std::ptr::null()];
+        let [command, verb, option, path] = self.words.each_ref().map(|word| word.as_ptr());
+        let argv = [command, verb, option, path, std::ptr::null()];
         // Nothing of the program's environment: no LD_PRELOAD in the agent.
         let envp: [*const libc::c_char; 1] = [std::ptr::null()];
         let (argv, envp) = (argv.as_ptr().addr(), envp.as_ptr().addr());

@@ -102,7 +102,7 @@ impl<'a> Notifier<'a> {
     /// then waiters look for themselves.
     pub fn start(session: &'a Session) -> Option<Self> {
         let this_client = session.client();
-        let opened = NotifyConfig::of(session.link().place())
+        let opened = NotifyConfig::of(session.link().path())
             .and_then(|config| config.map(|config| Peers::open(&config)).transpose());
         let peers = match opened {
             Ok(Some(peers)) => peers,
@@ -161,7 +161,7 @@ impl<'a> Notifier<'a> {
     pub fn listen(&self) {
         loop {
             match self.peers.receive() {
-                Received::Peer { number, is_news } => self.look_again(number, is_news),
+                Received::Peer { number, is_news } => self.deliver(number, is_news),
                 Received::Foreign | Received::Nothing => {}
                 Received::Flood => self.back_off(),
                 Received::Closed => return,
@@ -169,7 +169,7 @@ impl<'a> Notifier<'a> {
         }
     }
 
-    fn look_again(&self, number: usize, is_news: bool) {
+    fn deliver(&self, number: usize, is_news: bool) {
         self.this_client.deliver_wakeups();
         if is_news {
             // A pool that is invalid is found out by the round.

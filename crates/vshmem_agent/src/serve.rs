@@ -35,13 +35,13 @@ enum Outcome {
 
 /// Is the agent for as long as is wanted. Does nothing if there is one already.
 pub fn serve(wanted: &Wanted) -> Result<(), AgentError> {
-    let place = &wanted.place;
+    let path = &wanted.path;
     allow_many_descriptors();
-    let cannot_lock = |error| AgentError::Lock { place: place.to_owned(), error };
+    let cannot_lock = |error| AgentError::Lock { path: path.to_owned(), error };
     let keeper = match wanted.stay {
         Stay::WhileInUse => None,
         Stay::WhileThePoolExists => {
-            let taken = RoleLock::take(Role::Keeper, place).map_err(cannot_lock)?;
+            let taken = RoleLock::take(Role::Keeper, path).map_err(cannot_lock)?;
             let Some(keeper) = taken else { return Ok(()) };
             Some(keeper)
         }
@@ -49,10 +49,10 @@ pub fn serve(wanted: &Wanted) -> Result<(), AgentError> {
     let mut was_evicted = false;
     loop {
         // Before the path is opened again: another user's file may lie there by now.
-        if keeper.as_ref().is_some_and(|keeper| keeper.is_orphaned(place)) {
+        if keeper.as_ref().is_some_and(|keeper| keeper.is_orphaned(path)) {
             return Ok(());
         }
-        if let Some(lock) = RoleLock::take(Role::Agent, place).map_err(cannot_lock)? {
+        if let Some(lock) = RoleLock::take(Role::Agent, path).map_err(cannot_lock)? {
             match serve_once(wanted, lock) {
                 // What a keeper was asked for has not ended with the domain.
                 Ok(Outcome::Evicted) if keeper.is_some() => was_evicted = true,
@@ -82,7 +82,7 @@ fn serve_once(wanted: &Wanted, lock: RoleLock) -> Result<Outcome, AgentError> {
     let session = Session::join(wanted.find()?)?;
     let pool = Arc::clone(session.client().pool());
     let domain = session.client().domain();
-    let ending = watch(&session, &lock, &wanted.place, wanted.stay)?;
+    let ending = watch(&session, &lock, &wanted.path, wanted.stay)?;
     if ending == Ending::Evicted {
         // What lies in our slots is not ours any more.
         return Ok(Outcome::Evicted);
@@ -100,7 +100,7 @@ fn serve_once(wanted: &Wanted, lock: RoleLock) -> Result<Outcome, AgentError> {
 fn watch(
     session: &Session,
     lock: &RoleLock,
-    place: &Path,
+    path: &Path,
     stay: Stay,
 ) -> Result<Ending, AgentError> {
     let this_client = session.client();
@@ -119,7 +119,7 @@ fn watch(
             scope.spawn(move || clean::serve(session, &wakeups));
             wake
         });
-        let ending = Watch::new(session, lock, place, stay, wake, notifier.as_ref()).run();
+        let ending = Watch::new(session, lock, path, stay, wake, notifier.as_ref()).run();
         if let Some(notifier) = &notifier {
             notifier.end();
         }

@@ -42,14 +42,14 @@ impl AgentStarter {
     /// Keeps `command`, which must be an absolute path to `vshmem`, open for the agent of the pool
     /// at `place`.
     #[must_use]
-    pub fn open(command: &Path, place: &Path) -> Option<Self> {
+    pub fn open(command: &Path, path: &Path) -> Option<Self> {
         if !command.is_absolute() || !are_as_at_load() {
             return None;
         }
         let file = rustix::fs::open(command, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let file = rustix::io::fcntl_dupfd_cloexec(&file, HIGH).unwrap_or(file);
         let identity = identity_of(file.as_fd())?;
-        let words = words(command, place)?;
+        let words = words(command, path)?;
         Some(Self { launch: Launch { command: file.into_raw_fd(), words }, identity })
     }
 
@@ -97,23 +97,23 @@ fn identity_of(file: BorrowedFd<'_>) -> Option<Identity> {
     rustix::fs::fstat(file).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-fn words(command: &Path, place: &Path) -> Option<[CString; 4]> {
+fn words(command: &Path, path: &Path) -> Option<[CString; 4]> {
     let word = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
-    Some([word(command)?, c"agent".to_owned(), c"--pool".to_owned(), word(place)?])
+    Some([word(command)?, c"agent".to_owned(), c"--pool".to_owned(), word(path)?])
 }
 
 /// For the `vshmem` command itself: sees to it that this domain has an agent for the pool at
 /// `place`, and returns when it is up.
-pub fn start(place: &Path) -> Result<(), AgentError> {
-    if Role::Agent.is_held(place) {
+pub fn start(path: &Path) -> Result<(), AgentError> {
+    if Role::Agent.is_held(path) {
         return Ok(());
     }
     // The file that runs, whatever its path leads to by now.
     let command =
         rustix::fs::open(c"/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| AgentError::Start(errno.into()))?;
-    let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
-    let words = words(Path::new("vshmem"), &place)
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let words = words(Path::new("vshmem"), &path)
         .ok_or_else(|| AgentError::Start(std::io::ErrorKind::InvalidInput.into()))?;
     let launch = Launch { command: command.as_raw_fd(), words };
     let child = launch.start(&|| true).map_err(|errno| AgentError::Start(errno.into()))?;

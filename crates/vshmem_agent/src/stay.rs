@@ -20,7 +20,7 @@ pub enum Stay {
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The pool's file or device.
-    pub place: PathBuf,
+    pub path: PathBuf,
     /// How long it stays.
     pub stay: Stay,
     /// The only user whose file may lie there. Where anybody may make files, a pool that was
@@ -31,13 +31,13 @@ pub struct Wanted {
 impl Wanted {
     /// The pool, if its file belongs to the user that it has to belong to.
     pub(crate) fn find(&self) -> Result<Box<dyn Link>, AgentError> {
-        let link = find(&self.place.to_string_lossy())?;
+        let link = find(&self.path.to_string_lossy())?;
         let Some(wanted) = self.owner else { return Ok(link) };
         // Of the open file: what lies at the path may be another one by now.
         match link.file().map(|file| file.owner) {
             Some(found) if found == wanted => Ok(link),
-            Some(found) => Err(AgentError::Owner { place: self.place.clone(), found, wanted }),
-            None => Err(AgentError::NoOwner { place: self.place.clone() }),
+            Some(found) => Err(AgentError::Owner { path: self.path.clone(), found, wanted }),
+            None => Err(AgentError::NoOwner { path: self.path.clone() }),
         }
     }
 }
@@ -54,8 +54,8 @@ mod tests {
         file.as_file().set_len(1 << 20).unwrap();
         let own = file.as_file().metadata().unwrap().uid();
         let find = |owner| {
-            let place = file.path().to_owned();
-            Wanted { place, stay: Stay::WhileThePoolExists, owner }.find()
+            let path = file.path().to_owned();
+            Wanted { path, stay: Stay::WhileThePoolExists, owner }.find()
         };
         assert!(find(None).is_ok() && find(Some(own)).is_ok());
         let refused = find(Some(own + 1)).err().map(|error| error.to_string());

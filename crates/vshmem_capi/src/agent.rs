@@ -25,8 +25,8 @@ fn command() -> Option<PathBuf> {
     }
     let library = library()?;
     let directory = library.parent()?;
-    let places = ["vshmem", "../bin/vshmem", "../../bin/vshmem", "../../../bin/vshmem"];
-    places.iter().map(|place| directory.join(place)).find(|path| path.is_file())
+    let paths = ["vshmem", "../bin/vshmem", "../../bin/vshmem", "../../../bin/vshmem"];
+    paths.iter().map(|path| directory.join(path)).find(|path| path.is_file())
 }
 
 /// Path of this library.
@@ -52,7 +52,7 @@ fn library() -> Option<PathBuf> {
 /// later, by an agent that another process starts: no reason to fail.
 pub fn ensure(session: &Session) {
     if let Some(command) = command()
-        && let Some(starter) = AgentStarter::open(&command, session.link().place())
+        && let Some(starter) = AgentStarter::open(&command, session.link().path())
     {
         starter.ensure(session, true);
     }
@@ -65,10 +65,10 @@ pub fn ensure(session: &Session) {
 /// # Safety
 /// `place` is a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn agent_of_vshmem_main(place: *const c_char, stays: c_int) -> c_int {
+pub unsafe extern "C" fn agent_of_vshmem_main(path: *const c_char, stays: c_int) -> c_int {
     // SAFETY: as the caller guarantees.
-    let place = OsStr::from_bytes(unsafe { CStr::from_ptr(place) }.to_bytes());
-    let wanted = Wanted { place: PathBuf::from(place), stay: Stay::WhileInUse, owner: None };
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    let wanted = Wanted { path: PathBuf::from(path), stay: Stay::WhileInUse, owner: None };
     let done =
         if stays == 0 { vshmem_agent::detach(&wanted) } else { vshmem_agent::serve(&wanted) };
     match done {

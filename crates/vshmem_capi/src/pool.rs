@@ -23,7 +23,7 @@ pub struct Pool {
     open_word: OpenWord,
     pub(crate) session: Option<Session>,
     pub(crate) mark: ForkMark,
-    place: PathBuf,
+    path: PathBuf,
     /// The whole pool.
     map: Arc<Map>,
     base: NonNull<u8>,
@@ -56,13 +56,13 @@ impl Pool {
             )?;
         let said = |error: SessionError| error.to_string();
         let link = vshmem_session::find(&name).map_err(|error| error.to_string())?;
-        let place = link.place().to_owned();
+        let path = link.path().to_owned();
         let unmarked = |errno| format!("cannot mark this process: {errno}");
         // One that is opened twice is joined once.
         let mut open = open_pools().map_err(unmarked)?;
         forget_closed(&mut open);
         // What a parent has opened is none of its child's.
-        let is_it = |pool: &Arc<Self>| pool.place == place && pool.mark.is_of_this_process();
+        let is_it = |pool: &Arc<Self>| pool.path == path && pool.mark.is_of_this_process();
         if let Some(pool) =
             open.iter().filter_map(Weak::upgrade).filter_map(|one| one.downcast().ok()).find(is_it)
         {
@@ -74,14 +74,14 @@ impl Pool {
         let mapping = session
             .link()
             .map(0, bytes, Protection::READ_WRITE)
-            .map_err(|errno| format!("{}: cannot map it: {errno}", place.display()))?;
+            .map_err(|errno| format!("{}: cannot map it: {errno}", path.display()))?;
         let base = mapping.start();
         let map = Arc::new(Map::of(mapping));
         agent::ensure(&session);
         let held = Mutex::new(HashMap::new());
         let open_word = OpenWord::new();
         let session = Some(session);
-        let pool = Arc::new(Self { open_word, session, mark, place, map, base, held });
+        let pool = Arc::new(Self { open_word, session, mark, path, map, base, held });
         let weak: OpenPool = Arc::<Self>::downgrade(&pool);
         open.push(weak);
         Ok(pool)

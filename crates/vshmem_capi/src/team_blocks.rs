@@ -152,7 +152,7 @@ pub unsafe extern "C" fn vshmem_team_start(team: *mut Team, started: *mut Starte
 /// # Safety
 /// `team` is a member that no other thread uses now, and `started` holds a call that it has
 /// started.
-unsafe fn look_after(
+unsafe fn poll_call(
     team: *mut Team,
     started: *mut StartedOfC,
     poll: impl FnOnce(&mut Team, &mut Started) -> Result<bool, Errno>,
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn vshmem_team_poll_allgather(
         team.poll_allgather(call, all).map_err(errno_of)
     };
     // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
-    unsafe { look_after(team, started, poll) }
+    unsafe { poll_call(team, started, poll) }
 }
 
 /// See vshmem.h.
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn vshmem_team_poll_alltoall(
         team.poll_alltoall(call, given, got).map_err(errno_of)
     };
     // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
-    unsafe { look_after(team, started, poll) }
+    unsafe { poll_call(team, started, poll) }
 }
 
 /// See vshmem.h.
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn vshmem_team_poll_broadcast(
         team.poll_broadcast(call, root, data).map_err(errno_of)
     };
     // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
-    unsafe { look_after(team, started, poll) }
+    unsafe { poll_call(team, started, poll) }
 }
 
 /// See vshmem.h.
@@ -264,5 +264,5 @@ pub unsafe extern "C" fn vshmem_team_poll_allreduce_by(
             .map_err(errno_of)
     };
     // SAFETY: the caller passes a member that no other thread uses now, and a call of its.
-    unsafe { look_after(team, started, poll) }
+    unsafe { poll_call(team, started, poll) }
 }

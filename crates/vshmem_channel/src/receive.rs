@@ -138,7 +138,7 @@ impl Port {
                 inside(self.map.load(self.base + CLAIMS_AT, Ordering::Acquire)).unwrap_or(0);
             if claims != self.claims {
                 self.claims = claims;
-                self.look_over();
+                self.find_new_lanes();
             }
             let known = self.lanes.len();
             for _ in 0..known.min(AT_ONCE) {
@@ -253,7 +253,7 @@ impl Port {
 
     /// Finds lanes that have been claimed since.
     #[cold]
-    fn look_over(&mut self) {
+    fn find_new_lanes(&mut self) {
         for index in 0..self.shape.lanes() {
             if self.lanes.iter().any(|lane| lane.index == index) {
                 continue;

@@ -158,7 +158,7 @@ impl Outbound {
     /// # Errors
     /// [`SendError::Corrupt`].
     pub fn is_drained(&mut self) -> Result<bool, SendError> {
-        self.look()?;
+        self.load_head()?;
         Ok(self.seen == self.next)
     }
 
@@ -169,7 +169,7 @@ impl Outbound {
     }
 
     /// Asks how far the receiver is.
-    fn look(&mut self) -> Result<(), SendError> {
+    fn load_head(&mut self) -> Result<(), SendError> {
         let at = self.base + self.shape.lane_at(self.lane) + HEAD;
         // Pairs with the receiver's release: what was read may be written over.
         let head = inside(self.map.load(at, Ordering::Acquire)).ok_or(SendError::Corrupt)?;
@@ -201,7 +201,7 @@ impl Outbound {
         let to_end = self.shape.lines() - (self.next & (self.shape.lines() - 1));
         let gap = if lines > to_end { to_end } else { 0 };
         if !self.has_room(lines + gap) {
-            self.look()?;
+            self.load_head()?;
             if !self.has_room(lines + gap) {
                 return Err(SendError::Full);
             }

@@ -27,7 +27,7 @@ pub enum Choice {
     /// None was named, and this guest was given one alone: its device.
     Given {
         /// File of the device.
-        place: PathBuf,
+        path: PathBuf,
         /// What the pool calls itself.
         name: String,
     },
@@ -40,7 +40,7 @@ impl Choice {
     pub fn word(&self) -> Option<String> {
         match self {
             Self::Named(name) => Some(name.clone()),
-            Self::Given { place, .. } => Some(place.display().to_string()),
+            Self::Given { path, .. } => Some(path.display().to_string()),
             Self::Private => None,
         }
     }
@@ -69,10 +69,8 @@ fn given(devices: Vec<Listing>) -> Result<Choice, Failure> {
     let mut pools = Vec::new();
     for device in devices {
         match device.found {
-            Ok((superblock, _)) => pools.push((
-                device.place,
-                String::from_utf8_lossy(superblock.name_bytes()).into_owned(),
-            )),
+            Ok((superblock, _)) => pools
+                .push((device.path, String::from_utf8_lossy(superblock.name_bytes()).into_owned())),
             // Memory that something else uses.
             Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
             // The operator gave the device to be used: a private pool instead would go
@@ -83,8 +81,8 @@ fn given(devices: Vec<Listing>) -> Result<Choice, Failure> {
     match pools.len() {
         0 => Ok(Choice::Private),
         1 => {
-            let (place, name) = pools.swap_remove(0);
-            Ok(Choice::Given { place, name })
+            let (path, name) = pools.swap_remove(0);
+            Ok(Choice::Given { path, name })
         }
         _ => {
             let names: Vec<String> =
@@ -174,7 +172,7 @@ fn make_private() -> Result<(), Failure> {
 /// Half of what is there at most: the pool is sparse, and a program should meet ENOSPC before the
 /// machine runs out of memory.
 fn private_bytes() -> u64 {
-    let free = Local::place_of("", false)
+    let free = Local::path_of("", false)
         .parent()
         .and_then(|directory| rustix::fs::statvfs(directory).ok())
         .map_or(u64::MAX, |stat| stat.f_bavail * stat.f_frsize);

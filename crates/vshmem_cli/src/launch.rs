@@ -27,15 +27,15 @@ pub struct Component {
 impl Component {
     /// The directory that it is in: `directory`, or where a build or an installation leaves it.
     pub fn find(&self, directory: Option<&Path>) -> Result<PathBuf, Failure> {
-        let places = match directory {
+        let paths = match directory {
             Some(directory) => vec![directory.to_owned()],
             None => self.usual_places(),
         };
-        let found = places.iter().find(|place| place.join(self.file).is_file());
-        match found.and_then(|place| place.canonicalize().ok()) {
-            Some(place) => Ok(place),
+        let found = paths.iter().find(|path| path.join(self.file).is_file());
+        match found.and_then(|path| path.canonicalize().ok()) {
+            Some(path) => Ok(path),
             None => {
-                let shown: Vec<String> = places.iter().map(|at| at.display().to_string()).collect();
+                let shown: Vec<String> = paths.iter().map(|at| at.display().to_string()).collect();
                 failed(format!(
                     "{} is at none of {}. {}. --components names another place",
                     self.file,

@@ -39,10 +39,10 @@ pub fn find(word: &Path) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let mut refusal = None;
     for directory in std::env::split_paths(&path) {
-        let place = directory.join(word);
-        match executable(&place) {
-            Ok(()) => return Ok(place),
-            Err(error) if place.is_file() => refusal = refusal.or(Some(error)),
+        let path = directory.join(word);
+        match executable(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if path.is_file() => refusal = refusal.or(Some(error)),
             Err(_) => {}
         }
     }
@@ -54,9 +54,9 @@ pub fn find(word: &Path) -> Result<PathBuf, Failure> {
     }))
 }
 
-fn executable(place: &Path) -> Result<(), Failure> {
-    let shown = place.display();
-    let meta = match std::fs::metadata(place) {
+fn executable(path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
         Err(error) => {
             let sentence = format!(
@@ -71,35 +71,35 @@ fn executable(place: &Path) -> Result<(), Failure> {
     if meta.is_dir() {
         return not_run(format!(
             "{shown}: cannot run it: it is a directory. Name a program in it: `vshmem run -- {}/CMD`",
-            quoted(&place.to_string_lossy())
+            quoted(&path.to_string_lossy())
         ));
     }
-    match rustix::fs::access(place, Access::EXEC_OK) {
+    match rustix::fs::access(path, Access::EXEC_OK) {
         Ok(()) => Ok(()),
         Err(errno) => not_run(format!(
             "{shown}: cannot run it: {errno}. `chmod +x {}` makes it executable",
-            quoted(&place.to_string_lossy())
+            quoted(&path.to_string_lossy())
         )),
     }
 }
 
 /// Refuses a program that would silently use the kernel's own IPC. A lock that this process has on
 /// the program's file, from the program that it was before, stays.
-pub fn check(place: &Path) -> Result<(), Failure> {
-    vshmem_mem::with_own_descriptors(|| check_opened(place))
+pub fn check(path: &Path) -> Result<(), Failure> {
+    vshmem_mem::with_own_descriptors(|| check_opened(path))
 }
 
-fn check_opened(place: &Path) -> Result<(), Failure> {
-    let mut place = place.to_owned();
+fn check_opened(path: &Path) -> Result<(), Failure> {
+    let mut path = path.to_owned();
     for _ in 0..INTERPRETERS {
-        match look(&place)? {
+        match look(&path)? {
             Form::Dynamic => return Ok(()),
-            Form::Script(interpreter) => place = interpreter,
+            Form::Script(interpreter) => path = interpreter,
         }
     }
     not_run(format!(
         "{}: its interpreter is a script, and so on, more than {INTERPRETERS} times; the kernel refuses that",
-        place.display()
+        path.display()
     ))
 }
 
@@ -109,27 +109,27 @@ enum Form {
     Script(PathBuf),
 }
 
-fn unreadable(place: &Path, error: &std::io::Error) -> Failure {
-    let shown = place.display();
-    let file = quoted(&place.to_string_lossy());
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    let shown = path.display();
+    let file = quoted(&path.to_string_lossy());
     Failure::NotRun(format!(
         "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {file}` lets everybody read it"
     ))
 }
 
-fn look(place: &Path) -> Result<Form, Failure> {
-    let shown = place.display();
-    let unreadable = |error| unreadable(place, &error);
+fn look(path: &Path) -> Result<Form, Failure> {
+    let shown = path.display();
+    let unreadable = |error| unreadable(path, &error);
     let refuse = |what: &str, remedy: String| {
         not_run(format!(
             "{shown} is {what}, so it would silently use the kernel's own IPC. {remedy}"
         ))
     };
     let copy = || {
-        let name = place.file_name().unwrap_or(place.as_os_str()).display();
+        let name = path.file_name().unwrap_or(path.as_os_str()).display();
         format!("Run a copy that is not: `install -m 755 {shown} ./{name}`")
     };
-    let mut file = File::open(place).map_err(unreadable)?;
+    let mut file = File::open(path).map_err(unreadable)?;
     let mut start = Vec::new();
     file.by_ref().take(4096).read_to_end(&mut start).map_err(unreadable)?;
     if start.starts_with(b"#!") {

@@ -23,8 +23,8 @@ fn client() {
 }
 
 fn start_agent(name: &Name) {
-    let place = name.place();
-    let output = vshmem().args(["agent", "--pool", place.to_str().unwrap()]).output().unwrap();
+    let path = name.path();
+    let output = vshmem().args(["agent", "--pool", path.to_str().unwrap()]).output().unwrap();
     assert!(output.status.success(), "{}", rig::complaint(&output));
     assert!(output.stdout.is_empty() && output.stderr.is_empty());
 }
@@ -91,8 +91,8 @@ fn there_is_one_agent_and_another_after_it() {
     let starters: Vec<_> = (0..4)
         .map(|_| {
             std::thread::spawn({
-                let place = name.place();
-                move || vshmem().args(["agent", "--pool"]).arg(place).status().unwrap().success()
+                let path = name.path();
+                move || vshmem().args(["agent", "--pool"]).arg(path).status().unwrap().success()
             })
         })
         .collect();
@@ -130,13 +130,13 @@ fn an_agent_is_started_by_a_command_that_was_removed_or_replaced() {
     let name = Name::with_pool("upgraded");
     let client = Client::start(&name);
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("vshmem");
-    rig::copy_command(&place);
-    let kept = std::fs::File::open(&place).unwrap();
-    std::fs::remove_file(&place).unwrap();
+    let path = directory.path().join("vshmem");
+    rig::copy_command(&path);
+    let kept = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
     let start = || {
         let mut command = Command::new(format!("/proc/self/fd/{}", kept.as_raw_fd()));
-        command.args(["agent", "--pool"]).arg(name.place()).output().unwrap()
+        command.args(["agent", "--pool"]).arg(name.path()).output().unwrap()
     };
     let output = start();
     assert!(output.status.success(), "{}", rig::complaint(&output));
@@ -144,7 +144,7 @@ fn an_agent_is_started_by_a_command_that_was_removed_or_replaced() {
     kill_process(Pid::from_raw(first as i32).unwrap(), Signal::KILL).unwrap();
     until("the first agent is dead", || is_over(first));
     // What lies there now is not what was kept.
-    std::fs::copy("/bin/false", &place).unwrap();
+    std::fs::copy("/bin/false", &path).unwrap();
     let output = start();
     assert!(output.status.success(), "{}", rig::complaint(&output));
     assert_ne!(agent_of(&name).unwrap(), first);
@@ -167,7 +167,7 @@ fn the_agent_is_nobodys_child_and_holds_nothing() {
     for entry in std::fs::read_dir(format!("/proc/{agent}/fd")).unwrap() {
         let target = std::fs::read_link(entry.unwrap().path()).unwrap();
         let known = target == std::path::Path::new("/dev/null")
-            || target == name.place()
+            || target == name.path()
             || target.to_string_lossy().contains("pidfd");
         assert!(known, "{target:?}");
     }
@@ -183,8 +183,8 @@ fn the_agent_is_nobodys_child_and_holds_nothing() {
 #[test]
 fn an_agent_that_is_kept_joins_again_after_its_domain_was_evicted() {
     let name = Name::with_pool("kept");
-    let place = name.place();
-    expect(0, &["agent", "--keep", "--pool", place.to_str().unwrap()]);
+    let path = name.path();
+    expect(0, &["agent", "--keep", "--pool", path.to_str().unwrap()]);
     let first = domains(&name)[0].clone();
     // A domain does not evict itself; another PID namespace is another domain.
     let container = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
@@ -219,12 +219,12 @@ fn an_agent_that_is_kept_joins_again_after_its_domain_was_evicted() {
 #[test]
 fn no_agent_is_started_for_a_file_of_another_user() {
     let name = Name::with_pool("foreign");
-    let place = name.place();
+    let path = name.path();
     let words = |owner: u32| {
         let owner = format!("--owner={owner}");
-        ["agent", "--keep", "--pool", place.to_str().unwrap(), &owner].map(str::to_owned)
+        ["agent", "--keep", "--pool", path.to_str().unwrap(), &owner].map(str::to_owned)
     };
-    let own = std::fs::metadata(&place).unwrap().uid();
+    let own = std::fs::metadata(&path).unwrap().uid();
     let output = vshmem().args(words(own + 1)).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = rig::complaint(&output);

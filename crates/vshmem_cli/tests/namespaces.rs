@@ -42,7 +42,7 @@ fn start_agent(name: &Name, words: &[&str]) {
             command
         }
     };
-    let status = command.args(["agent", "--pool"]).arg(name.place()).status().unwrap();
+    let status = command.args(["agent", "--pool"]).arg(name.path()).status().unwrap();
     assert!(status.success());
 }
 
@@ -182,8 +182,8 @@ fn what_a_container_held_that_was_killed_while_no_agent_ran_is_given_back() {
 #[test]
 fn an_agent_that_is_kept_stays_while_nobody_is_there_and_ends_with_the_pool() {
     let name = Name::with_pool("kept");
-    let place = name.place();
-    let keep = ["agent", "--keep", "--pool", place.to_str().unwrap()];
+    let path = name.path();
+    let keep = ["agent", "--keep", "--pool", path.to_str().unwrap()];
     // A program's agent, which leaves: the kept one takes over.
     start_agent(&name, &[]);
     expect(0, &keep);
@@ -207,12 +207,12 @@ fn a_pool_that_was_given_to_a_container_is_not_removed() {
         return;
     }
     let name = Name::with_pool("given");
-    let place = name.place();
+    let path = name.path();
     let target = tempfile::NamedTempFile::new().unwrap();
     let mut container = Command::new("unshare")
         .args(MOUNTS)
         .args(["sh", "-c", "mount --bind \"$0\" \"$1\" && exec sleep 1000"])
-        .args([&place, target.path()])
+        .args([&path, target.path()])
         .spawn()
         .unwrap();
     let comm = format!("/proc/{}/comm", container.id());

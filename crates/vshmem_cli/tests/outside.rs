@@ -26,17 +26,17 @@ impl Setup {
         let setup = Self { directory: tempfile::tempdir().unwrap(), pool: Name::with_pool(test) };
         // For programs of another user's.
         fs::set_permissions(setup.directory.path(), Permissions::from_mode(0o755)).unwrap();
-        fs::write(setup.place("it.c"), "int main(void) { return 0; }\n").unwrap();
+        fs::write(setup.path("it.c"), "int main(void) { return 0; }\n").unwrap();
         Some(setup)
     }
 
-    fn place(&self, name: &str) -> PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     fn compile(&self, name: &str, options: &[&str]) -> bool {
         let mut cc = Command::new("cc");
-        let built = cc.args(options).arg("-o").arg(self.place(name)).arg(self.place("it.c"));
+        let built = cc.args(options).arg("-o").arg(self.path(name)).arg(self.path("it.c"));
         let is_built = built.output().is_ok_and(|output| output.status.success());
         if !is_built {
             println!("SKIPPED: cc {} does not work here", options.join(" "));
@@ -45,9 +45,9 @@ impl Setup {
     }
 
     fn script(&self, name: &str, text: &str) {
-        let place = self.place(name);
+        let path = self.path(name);
         let text = text.replace("HERE", self.directory.path().to_str().unwrap());
-        rig::write_program(&place, text.as_bytes());
+        rig::write_program(&path, text.as_bytes());
     }
 
     fn run(&self, words: &[&str]) -> Command {
@@ -122,7 +122,7 @@ fn it_is_said_on_a_terminal() {
 #[test]
 fn a_lock_on_a_program_stays_when_the_program_is_looked_at() {
     let Some(setup) = Setup::new("outside-lock") else { return };
-    fs::write(setup.place("it.c"), LOCKS).unwrap();
+    fs::write(setup.path("it.c"), LOCKS).unwrap();
     if !setup.compile("locks", &[]) {
         return;
     }
@@ -155,12 +155,12 @@ int main(int count, char **words)
 #[test]
 fn a_lock_on_a_program_stays_when_run_executes_it() {
     let Some(setup) = Setup::new("outside-run-lock") else { return };
-    fs::write(setup.place("it.c"), LOCKS_AND_RUNS).unwrap();
+    fs::write(setup.path("it.c"), LOCKS_AND_RUNS).unwrap();
     if !setup.compile("locks", &[]) {
         return;
     }
     let run = setup.run(&["./locks"]);
-    let mut locks = Command::new(setup.place("locks"));
+    let mut locks = Command::new(setup.path("locks"));
     locks.arg(run.get_program()).args(run.get_args()).current_dir(setup.directory.path());
     let output = locks.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -204,14 +204,14 @@ fn nothing_is_said_of_what_comes_along() {
     }
     // Setuid to the user who runs it: nothing changes, and the library is loaded.
     assert!(setup.compile("own", &[]));
-    fs::set_permissions(setup.place("own"), Permissions::from_mode(0o4755)).unwrap();
+    fs::set_permissions(setup.path("own"), Permissions::from_mode(0o4755)).unwrap();
     assert_eq!(setup.said(&["sh", "-c", "./own"]), [""; 0]);
 }
 
 #[test]
 fn a_setuid_program_below_a_shell_is_named() {
     let Some(setup) = Setup::new("outside-setuid") else { return };
-    let other = setup.place("other");
+    let other = setup.path("other");
     if !setup.compile("other", &[]) || chown(&other, Some(1), None).is_err() {
         println!("SKIPPED: this user cannot make a setuid program of another user's");
         return;

@@ -36,11 +36,11 @@ fn a_plan_is_written_in_every_form() {
 fn files_go_where_they_are_wanted() {
     let machine = two_sockets();
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("plans");
+    let path = directory.path().join("plans");
     let words = ["plan", "--topology", &machine, "--as", "libvirt", "--output"];
-    let output = expect(0, &[&words[..], &[place.to_str().unwrap()]].concat());
+    let output = expect(0, &[&words[..], &[path.to_str().unwrap()]].concat());
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
-    let first = std::fs::read_to_string(place.join("guest1.xml")).unwrap();
+    let first = std::fs::read_to_string(path.join("guest1.xml")).unwrap();
     assert!(first.starts_with("<domain type='kvm'>") && first.trim_end().ends_with("</domain>"));
     let usage = ["plan", "--topology", &machine, "--output", "plans"];
     assert!(complaint(&expect(2, &usage)).contains("--as libvirt, xl or systemd"));

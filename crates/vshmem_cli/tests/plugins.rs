@@ -50,10 +50,10 @@ fn shares_with_plugin(test: &str, flags: &str) {
     }
     let name = Name::with_pool(test);
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    compile(PLUGIN, &place.join("libmakes_a_segment.so"), &["-shared", "-fPIC"]);
-    let runpath = format!("-Wl,--enable-new-dtags,-rpath,{}", place.display());
-    let program = place.join("program");
+    let path = directory.path();
+    compile(PLUGIN, &path.join("libmakes_a_segment.so"), &["-shared", "-fPIC"]);
+    let runpath = format!("-Wl,--enable-new-dtags,-rpath,{}", path.display());
+    let program = path.join("program");
     compile(PROGRAM, &program, &[&format!("-DFLAGS={flags}"), &runpath, "-ldl"]);
     let output = vshmem().args(["run", "--pool", &name.0, "--"]).arg(&program).output().unwrap();
     assert!(output.status.success(), "{}", complaint(&output));

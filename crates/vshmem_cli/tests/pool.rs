@@ -26,7 +26,7 @@ fn a_pool_is_made_listed_shown_checked_and_removed() {
     assert_eq!(contents["segments"].as_array().unwrap().len(), 0);
     assert_eq!(contents["clients"].as_array().unwrap().len(), 0, "a visitor has not left");
     expect(0, &["pool", "rm", &name.0]);
-    assert!(!name.place().exists());
+    assert!(!name.path().exists());
     refusal(&["pool", "rm", &name.0], &["there is none of that name", "vshmem pool ls"]);
 }
 
@@ -45,7 +45,7 @@ fn mode_and_limits_are_kept() {
         "--sparse",
     ];
     expect(0, &[&["pool", "create", name.0.as_str()], &words[..]].concat());
-    assert_eq!(fs::metadata(name.place()).unwrap().permissions().mode() & 0o777, 0o660);
+    assert_eq!(fs::metadata(name.path()).unwrap().permissions().mode() & 0o777, 0o660);
     let shown = json(&["pool", "show", &name.0, "--json"]);
     assert_eq!((&shown["limits"]["shmmni"], &shown["evict_after"]), (&7.into(), &30.into()));
 }
@@ -75,7 +75,7 @@ fn more_than_there_is_cannot_be_prepared() {
     let create = ["pool", "create", &name.0, "--size", "8M"];
     let output = expect(2, &[&create[..], &["--prepare", "8M"]].concat());
     assert!(rig::complaint(&output).contains("8388608 bytes are to be prepared"));
-    assert!(!name.place().exists());
+    assert!(!name.path().exists());
     expect(2, &[&create[..], &["--prepare", "1M", "--sparse"]].concat());
     expect(2, &[&create[..], &["--prepare", "much"]].concat());
 }
@@ -102,7 +102,7 @@ fn what_makes_no_sense_is_refused() {
         &["no such group"],
     );
     refusal(&["pool", "create", &name.0, "--size", "900T"], &["pool"]);
-    assert!(!name.place().exists());
+    assert!(!name.path().exists());
     expect(2, &["pool", "frobnicate"]);
     expect(2, &[]);
 }
@@ -111,7 +111,7 @@ fn what_makes_no_sense_is_refused() {
 fn kinds_of_damage_are_distinguished() {
     let name = Name::with_pool("damage");
     let show = ["pool", "show", &name.0];
-    let file = fs::OpenOptions::new().read(true).write(true).open(name.place()).unwrap();
+    let file = fs::OpenOptions::new().read(true).write(true).open(name.path()).unwrap();
     let patch = |at: u64, bytes: &[u8], parts: &[&str]| {
         let mut before = vec![0; bytes.len()];
         file.read_exact_at(&mut before, at).unwrap();
@@ -133,9 +133,9 @@ fn kinds_of_damage_are_distinguished() {
     file.set_len(0).unwrap();
     refusal(&show, &["truncated"]);
     let all = json(&["pool", "ls", "--json"]);
-    let place = name.place();
+    let path = name.path();
     let row =
-        all.as_array().unwrap().iter().find(|row| row["place"] == place.to_str().unwrap()).unwrap();
+        all.as_array().unwrap().iter().find(|row| row["place"] == path.to_str().unwrap()).unwrap();
     assert!(row["error"].as_str().unwrap().contains("truncated"));
     expect(0, &["pool", "rm", &name.0]);
 }
@@ -147,9 +147,9 @@ fn strangers_are_refused() {
         return;
     }
     let name = Name::with_pool("other-user");
-    let place = tempfile::tempdir_in("/tmp").unwrap();
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let binary = place.path().join("vshmem");
+    let path = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(path.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = path.path().join("vshmem");
     rig::copy_command(&binary);
     let output = std::process::Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
@@ -185,7 +185,7 @@ fn a_pool_with_a_label_is_a_pool_like_any_other() {
     let name = Name::new("label");
     expect(2, &["pool", "create", &name.0, "--size", "8M", "--dax", "--sparse"]);
     expect(0, &["pool", "create", &name.0, "--size", "8M", "--dax"]);
-    let file = fs::File::open(name.place()).unwrap();
+    let file = fs::File::open(name.path()).unwrap();
     // The label and the pool, each on a large page.
     assert_eq!(file.metadata().unwrap().len(), 10 << 20);
     let mut magic = [0; 6];
@@ -206,7 +206,7 @@ fn a_pool_with_a_label_is_a_pool_like_any_other() {
 #[test]
 fn a_file_is_as_long_as_was_asked() {
     let name = Name::with_pool("length");
-    assert_eq!(fs::metadata(name.place()).unwrap().len(), 8 << 20);
+    assert_eq!(fs::metadata(name.path()).unwrap().len(), 8 << 20);
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn unknown_pools_are_named() {
 #[test]
 fn a_copy_of_a_pool_cannot_be_joined() {
     let (pool, copy) = (Name::with_pool("original"), Name::new("copy"));
-    fs::copy(pool.place(), copy.place()).unwrap();
-    let place = copy.place().display().to_string();
-    let parts = ["is a copy of it", &place, "vshmem pool create"];
+    fs::copy(pool.path(), copy.path()).unwrap();
+    let path = copy.path().display().to_string();
+    let parts = ["is a copy of it", &path, "vshmem pool create"];
     refusal(&["pool", "serve", &copy.0], &parts);
     // It can still be looked at, and the pool itself is none the worse.
     expect(0, &["ls", "--pool", &copy.0]);
@@ -236,8 +236,8 @@ fn a_copy_of_a_pool_cannot_be_joined() {
     }
     expect(0, &["run", "--pool", &pool.0, "--", "ipcmk", "-S", "1"]);
     // The same file by another name is no copy.
-    fs::remove_file(copy.place()).unwrap();
-    fs::hard_link(pool.place(), copy.place()).unwrap();
+    fs::remove_file(copy.path()).unwrap();
+    fs::hard_link(pool.path(), copy.path()).unwrap();
     expect(0, &["run", "--pool", &copy.0, "--", "ipcmk", "-S", "1"]);
 }
 
@@ -290,7 +290,7 @@ fn a_pool_lies_on_the_nodes_that_were_asked_for_or_is_not_made() {
         &["pool", "create", &name.0, "--size", "8M", "--numa", "999"],
         &["cannot lie on node 999", "has_memory"],
     );
-    assert!(!name.place().exists());
+    assert!(!name.path().exists());
     let wrong = ["pool", "create", &name.0, "--size", "8M", "--numa", "far"];
     assert!(rig::complaint(&expect(2, &wrong)).contains("names no node"));
 }

@@ -95,7 +95,7 @@ fn the_program_gets_its_environment() {
     let library = installed.path().join("libvshmem_preload.so");
     for line in [
         format!("LD_PRELOAD={}", library.display()),
-        format!("VSHMEM_POOL={}", name.place().display()),
+        format!("VSHMEM_POOL={}", name.path().display()),
         format!("VSHMEM_POOL_NAME={}", name.0),
         "VSHMEM_SHARE=shm,key=1-9".to_owned(),
         "VSHMEM_FTOK=inode".to_owned(),

@@ -73,9 +73,9 @@ fn qemu_takes_the_arguments_of_proxmox() {
 #[test]
 fn each_device_has_its_arguments() {
     let name = Name::with_pool("devices");
-    let place = name.place();
+    let path = name.path();
     let plain = shown(&[&name.0, "--as", "qemu"]);
-    assert!(plain.contains(&format!("mem-path={},size=8388608", place.display())), "{plain}");
+    assert!(plain.contains(&format!("mem-path={},size=8388608", path.display())), "{plain}");
     assert_eq!(plain, shown(&[&name.0, "--as", "qemu", "--device", "plain"]));
     let words = ["pool", "show", &name.0, "--as", "qemu", "--device", "doorbell"];
     let output = expect(0, &words);
@@ -114,13 +114,13 @@ fn what_a_hypervisor_could_not_use_is_refused() {
 fn monitors_that_are_not_here_get_what_their_documents_say() {
     let plain = Name::with_pool("monitors");
     let dax = labelled("monitorsdax");
-    let (place, bytes) = (plain.place().display().to_string(), 8 << 20);
-    let memory = dax.place().display().to_string();
+    let (path, bytes) = (plain.path().display().to_string(), 8 << 20);
+    let memory = dax.path().display().to_string();
     // Its API refuses ids with anything but letters, digits and underscores.
     let id = format!("vshmem_{}", dax.0.replace('-', "_"));
     assert_eq!(
         shown(&[&plain.0, "--as", "cloud-hypervisor"]),
-        format!("--ivshmem path={place},size={bytes}\n")
+        format!("--ivshmem path={path},size={bytes}\n")
     );
     assert_eq!(shown(&[&dax.0, "--as", "cloud-hypervisor"]), format!("--pmem file={memory}\n"));
     assert_eq!(shown(&[&dax.0, "--as", "crosvm"]), format!("--pmem {memory}\n"));
@@ -186,13 +186,13 @@ fn validate(element: &str) -> (bool, String) {
 #[test]
 fn containers_are_given_the_file() {
     let pool = Name::with_pool("containers");
-    let place = pool.place().display().to_string();
-    let line = format!("--mount type=bind,src={place},dst={place} --env VSHMEM_POOL={}\n", pool.0);
+    let path = pool.path().display().to_string();
+    let line = format!("--mount type=bind,src={path},dst={path} --env VSHMEM_POOL={}\n", pool.0);
     let words = ["pool", "show", &pool.0, "--as", "podman"];
     let output = expect(0, &words);
     assert_eq!(String::from_utf8_lossy(&output.stdout), line);
     let said = rig::complaint(&output);
-    let keep = format!("vshmem agent --keep --pool {place}");
+    let keep = format!("vshmem agent --keep --pool {path}");
     assert!(said.contains(&keep) && said.contains("--mode 0666"), "{said}");
     assert_eq!(shown(&[&pool.0, "--as", "docker"]), line);
     let file: serde_json::Value = serde_json::from_str(&shown(&[&pool.0, "--as", "cdi"])).unwrap();
@@ -200,24 +200,24 @@ fn containers_are_given_the_file() {
     let device = &file["devices"][0];
     assert_eq!(device["name"], pool.0.as_str());
     let edits = &device["containerEdits"];
-    assert_eq!(edits["mounts"][0]["hostPath"], place.as_str());
+    assert_eq!(edits["mounts"][0]["hostPath"], path.as_str());
     assert_eq!(edits["hooks"][0]["hookName"], "createRuntime");
     let hook: Vec<&str> =
         edits["hooks"][0]["args"].as_array().unwrap().iter().filter_map(|a| a.as_str()).collect();
     // A file of another owner was made there after the pool was removed: it is refused.
-    let owner = std::fs::metadata(pool.place()).unwrap().uid();
+    let owner = std::fs::metadata(pool.path()).unwrap().uid();
     assert_eq!(hook.join(" "), format!("{keep} --owner {owner}"));
     assert_eq!(edits["hooks"][0]["timeout"], 30);
     // Not tried on a cluster: kubernetes.io/docs/concepts/storage/volumes#hostpath.
     let template = shown(&[&pool.0, "--as", "kubernetes"]);
-    let volume = format!("hostPath:\n      path: {place}\n      type: File\n");
+    let volume = format!("hostPath:\n      path: {path}\n      type: File\n");
     assert!(template.contains(&volume) && template.contains("mountPath: "), "{template}");
     expect(2, &["pool", "show", &pool.0, "--as", "podman", "--device", "plain"]);
     // These are pasted into shells and into templates.
     let directory = tempfile::tempdir().unwrap();
     for name in ["a;b", "a$(b)", "a\nb", "a#b"] {
         let odd = directory.path().join(name);
-        std::fs::copy(pool.place(), &odd).unwrap();
+        std::fs::copy(pool.path(), &odd).unwrap();
         for form in ["docker", "cdi", "kubernetes"] {
             refusal(&["pool", "show", odd.to_str().unwrap(), "--as", form], &["a path with other"]);
         }

@@ -62,8 +62,8 @@ fn wait_until_stopped(pid: u32) -> String {
     }
 }
 
-fn exists(place: &Path) -> bool {
-    place.try_exists().unwrap()
+fn exists(path: &Path) -> bool {
+    path.try_exists().unwrap()
 }
 
 #[test]

@@ -192,11 +192,11 @@ fn metrics_are_what_prometheus_reads_and_count_exactly() {
     assert_eq!(value("vshmem_domain_alive"), 1.0);
     // The same into a file, which is there whole or not at all.
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("vshmem.prom");
-    let output = ["metrics", "--pool", &name.0, "--output", place.to_str().unwrap()];
+    let path = directory.path().join("vshmem.prom");
+    let output = ["metrics", "--pool", &name.0, "--output", path.to_str().unwrap()];
     for _ in 0..2 {
         expect(0, &output);
-        let value = checked(&fs::read_to_string(&place).unwrap());
+        let value = checked(&fs::read_to_string(&path).unwrap());
         assert_eq!(value(&operations), 2.0 * TURNS as f64);
     }
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "a draft was left");
@@ -262,7 +262,7 @@ fn a_pool_hides_no_other_one_from_metrics() {
         assert_eq!(value(&format!("vshmem_pool_readable{{pool=\"{name}\"}}")), 1.0);
         assert!(value(&format!("vshmem_pool_bytes{{pool=\"{name}\"}}")) > 0.0);
     }
-    fs::write(forged.place(), [0; 8192]).unwrap();
+    fs::write(forged.path(), [0; 8192]).unwrap();
     let text = metrics();
     let value = checked(&text);
     assert_eq!(value(&format!("vshmem_pool_readable{{pool=\"{}\"}}", forged.0)), 0.0);

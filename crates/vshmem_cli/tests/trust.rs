@@ -32,19 +32,19 @@ impl Drop for Planted {
 fn private_of(user: u32, owner: u32, mode: u32) -> (String, Planted) {
     let name = Name::with_pool(&format!("private{user}"));
     let private = format!("private-{user}");
-    let place = PathBuf::from(format!("/dev/shm/vshmem.{private}"));
-    std::fs::rename(name.place(), &place).unwrap();
-    chown(&place, Some(owner), Some(owner)).unwrap();
-    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(mode)).unwrap();
-    (private, Planted(place))
+    let path = PathBuf::from(format!("/dev/shm/vshmem.{private}"));
+    std::fs::rename(name.path(), &path).unwrap();
+    chown(&path, Some(owner), Some(owner)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    (private, Planted(path))
 }
 
 /// A command where other users can run it.
 fn public(directory: &Path) -> Command {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let place = directory.join("vshmem");
-    rig::copy_command(&place);
-    let mut command = Command::new(place);
+    let path = directory.join("vshmem");
+    rig::copy_command(&path);
+    let mut command = Command::new(path);
     for variable in ["VSHMEM_POOL", "VSHMEM_LOG", "LD_PRELOAD"] {
         command.env_remove(variable);
     }
@@ -62,8 +62,8 @@ fn a_private_pool_that_others_made_or_may_use_is_refused_by_every_command() {
         (OTHER, 0o600, "belongs to"),
         (ONE, 0o666, "others may"),
     ] {
-        let (name, place) = private_of(ONE, owner, mode);
-        let path = place.0.to_str().unwrap();
+        let (name, path) = private_of(ONE, owner, mode);
+        let path = path.0.to_str().unwrap();
         for words in [
             &["ls", "--pool", &name][..],
             &["ls", "--pool", path],
@@ -97,9 +97,9 @@ fn listed(words: &[&str]) -> (Vec<serde_json::Value>, Output) {
     (serde_json::from_slice(&output.stdout).unwrap_or_default(), output)
 }
 
-fn row<'a>(rows: &'a [serde_json::Value], place: &Path) -> &'a serde_json::Value {
-    let found = rows.iter().find(|row| row["place"] == place.to_str().unwrap());
-    found.unwrap_or_else(|| panic!("{place:?} is not in {rows:?}"))
+fn row<'a>(rows: &'a [serde_json::Value], path: &Path) -> &'a serde_json::Value {
+    let found = rows.iter().find(|row| row["place"] == path.to_str().unwrap());
+    found.unwrap_or_else(|| panic!("{path:?} is not in {rows:?}"))
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn another_users_file_is_looked_into_when_that_is_asked() {
         return;
     }
     let name = Name::with_pool("others");
-    chown(name.place(), Some(ONE), Some(ONE)).unwrap();
+    chown(name.path(), Some(ONE), Some(ONE)).unwrap();
     let (rows, _) = listed(&[]);
-    let row_of = row(&rows, &name.place());
+    let row_of = row(&rows, &name.path());
     assert_eq!((&row_of["name"], &row_of["unread"]), (&name.0.as_str().into(), &true.into()));
     assert!(row_of["used"].is_null() && row_of["error"].is_null(), "{row_of}");
     let (rows, _) = listed(&["--all"]);
-    assert!(row(&rows, &name.place())["used"].is_u64());
+    assert!(row(&rows, &name.path())["used"].is_u64());
     let text = String::from_utf8(expect(0, &["pool", "ls"]).stdout).unwrap();
     assert!(text.contains("of other users. `vshmem pool ls --all` reads them"), "{text}");
 }
@@ -122,8 +122,8 @@ fn another_users_file_is_looked_into_when_that_is_asked() {
 #[test]
 fn a_file_that_shrinks_and_grows_while_it_is_listed_harms_no_process() {
     let name = Name::with_pool("shrinking");
-    let whole = std::fs::read(name.place()).unwrap();
-    let file = File::options().write(true).open(name.place()).unwrap();
+    let whole = std::fs::read(name.path()).unwrap();
+    let file = File::options().write(true).open(name.path()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -148,7 +148,7 @@ fn a_file_that_shrinks_and_grows_while_it_is_listed_harms_no_process() {
 #[test]
 fn a_file_with_a_lease_or_of_another_kind_is_not_waited_for() {
     let name = Name::with_pool("leased");
-    let file = File::open(name.place()).unwrap();
+    let file = File::open(name.path()).unwrap();
     // F_RDLCK: opening it for writing waits until it is given up. There is none while
     // a process has it open for writing, as a listing by another test may for the moment.
     let script = "use Fcntl; open(F, '<', $ARGV[0]) or die; my $tries = 0; \
@@ -158,7 +158,7 @@ fn a_file_with_a_lease_or_of_another_kind_is_not_waited_for() {
     drop(file);
     let mut holder = Command::new("perl")
         .args(["-e", script])
-        .arg(name.place())
+        .arg(name.path())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -168,11 +168,11 @@ fn a_file_with_a_lease_or_of_another_kind_is_not_waited_for() {
     std::io::BufReader::new(holder.stdout.take().unwrap()).read_line(&mut held).unwrap();
     assert_eq!(held, "held\n");
     let (rows, _) = listed(&[]);
-    let said = row(&rows, &name.place())["error"].as_str().unwrap().to_owned();
+    let said = row(&rows, &name.path())["error"].as_str().unwrap().to_owned();
     assert!(said.contains("cannot open it"), "{said}");
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    until("it can be listed again", || row(&listed(&[]).0, &name.place())["used"].is_u64());
+    until("it can be listed again", || row(&listed(&[]).0, &name.path())["used"].is_u64());
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_limit_on_the_size_of_files_is_a_sentence_and_leaves_nothing_behind() {
     let said = complaint(&made);
     assert_eq!(made.status.code(), Some(1), "{made:?}");
     assert!(said.contains("ulimit -f unlimited"), "{said}");
-    assert!(!name.place().exists());
+    assert!(!name.path().exists());
     assert_eq!(drafts(), before);
 }
 

@@ -50,7 +50,7 @@ mod shm;
 mod wait;
 
 pub use api::client::Client;
-pub use check::look::{Finding, Severity};
+pub use check::checker::{Finding, Severity};
 pub use check::space::PoolSpace;
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;

@@ -21,9 +21,9 @@ const PREFIX: &str = "dax";
 /// What distinguishes it from others.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "dax",
-    is_device: |place| name_of(place).is_some() && is_character_device(place),
-    open: |place| Ok(Box::new(Dax::open(place)?)),
-    places: || places_in(Path::new(DEVICES)),
+    is_device: |path| name_of(path).is_some() && is_character_device(path),
+    open: |path| Ok(Box::new(Dax::open(path)?)),
+    paths: || places_in(Path::new(DEVICES)),
 };
 
 /// A pool behind a dax device.
@@ -49,9 +49,9 @@ impl Shape {
     }
 }
 
-fn name_of(place: &Path) -> Option<&str> {
-    let name = place.file_name()?.to_str()?;
-    (place.parent()? == Path::new("/dev") && name.starts_with(PREFIX)).then_some(name)
+fn name_of(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    (path.parent()? == Path::new("/dev") && name.starts_with(PREFIX)).then_some(name)
 }
 
 fn places_in(devices: &Path) -> Vec<PathBuf> {
@@ -68,12 +68,12 @@ impl Dax {
     ///
     /// # Errors
     /// Says what was tried, what came back, and what to do.
-    pub fn open(place: &Path) -> Result<Self, RegionError> {
+    pub fn open(path: &Path) -> Result<Self, RegionError> {
         let remedy = "As root of this machine: `usermod --append --groups vshmem USER`, where the package vshmem is installed, which gives the device to that group; then log in again. Without it: `chgrp vshmem /dev/dax* && chmod 0660 /dev/dax*`";
-        let device = Device::open(place).map_err(|error| error.with_remedy(remedy))?;
-        let shape = name_of(place)
+        let device = Device::open(path).map_err(|error| error.with_remedy(remedy))?;
+        let shape = name_of(path)
             .and_then(|name| Shape::read(Path::new(DEVICES), name))
-            .ok_or_else(|| RegionError::new(place, "find its size in sysfs", Errno::INVAL))?;
+            .ok_or_else(|| RegionError::new(path, "find its size in sysfs", Errno::INVAL))?;
         let extent = Extent { front: 0, bytes: shape.bytes, page_bytes: shape.align };
         Ok(Self { device: device.with_extent(extent) })
     }

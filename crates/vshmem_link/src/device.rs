@@ -30,7 +30,7 @@ const HIGH: i32 = 900;
 /// An open device or file that is checked before each use, and the pool in it.
 #[derive(Debug)]
 pub struct Device {
-    place: PathBuf,
+    path: PathBuf,
     descriptor: AtomicI32,
     region: Region,
     extent: Extent,
@@ -48,8 +48,8 @@ pub(crate) struct Extent {
 }
 
 /// Whether a path is a character device.
-pub(crate) fn is_character_device(place: &Path) -> bool {
-    rustix::fs::stat(place)
+pub(crate) fn is_character_device(path: &Path) -> bool {
+    rustix::fs::stat(path)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
 }
 
@@ -72,10 +72,10 @@ fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
     })
 }
 
-fn open_high(place: &Path) -> Result<OwnedFd, Errno> {
+fn open_high(path: &Path) -> Result<OwnedFd, Errno> {
     // Without waiting for a process that has a lease on it, or for the other end of a pipe.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let low = rustix::fs::open(place, flags, Mode::empty())?;
+    let low = rustix::fs::open(path, flags, Mode::empty())?;
     match rustix::io::fcntl_dupfd_cloexec(&low, HIGH) {
         Ok(high) => Ok(high),
         // The limit is below: stay where we are.
@@ -85,32 +85,32 @@ fn open_high(place: &Path) -> Result<OwnedFd, Errno> {
 
 impl Device {
     /// Opens a device for reading and writing.
-    pub(crate) fn open(place: &Path) -> Result<Self, RegionError> {
-        Self::open_kind(place, FileType::CharacterDevice, "no device")
+    pub(crate) fn open(path: &Path) -> Result<Self, RegionError> {
+        Self::open_kind(path, FileType::CharacterDevice, "no device")
     }
 
     /// Opens a regular file for reading and writing.
-    pub(crate) fn open_file(place: &Path) -> Result<Self, RegionError> {
-        Self::open_kind(place, FileType::RegularFile, "no regular file")
+    pub(crate) fn open_file(path: &Path) -> Result<Self, RegionError> {
+        Self::open_kind(path, FileType::RegularFile, "no regular file")
     }
 
     /// Of what kind it is, is decided on the descriptor that is mapped: what a path means can
     /// change.
     fn open_kind(
-        place: &Path,
+        path: &Path,
         kind: FileType,
         otherwise: &'static str,
     ) -> Result<Self, RegionError> {
-        let file = open_high(place).map_err(|e| RegionError::new(place, "open it", e))?;
+        let file = open_high(path).map_err(|e| RegionError::new(path, "open it", e))?;
         let region =
-            region_of(file.as_fd()).map_err(|e| RegionError::new(place, "look at it", e))?;
+            region_of(file.as_fd()).map_err(|e| RegionError::new(path, "look at it", e))?;
         if FileType::from_raw_mode(region.mode) != kind {
-            return Err(RegionError::NotAFile { place: place.to_owned(), found: otherwise });
+            return Err(RegionError::NotAFile { path: path.to_owned(), found: otherwise });
         }
         // Later uses may come from another directory.
-        let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let extent = Extent { front: 0, bytes: region.bytes, page_bytes: PAGE_BYTES };
-        Ok(Self { place, descriptor: AtomicI32::new(file.into_raw_fd()), region, extent })
+        Ok(Self { path, descriptor: AtomicI32::new(file.into_raw_fd()), region, extent })
     }
 
     /// The same device, of which fstat(2) does not say how large it is.
@@ -126,8 +126,8 @@ impl Device {
     }
 
     /// Its path.
-    pub(crate) fn place(&self) -> &Path {
-        &self.place
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What fstat(2) said of it.
@@ -271,7 +271,7 @@ impl Device {
             // opened another file: mappings are compared again (`map_by`).
             return use_it(unsafe { BorrowedFd::borrow_raw(number) });
         }
-        let file = unless_confined(|| open_high(&self.place)).unwrap_or(Err(Errno::BADF))?;
+        let file = unless_confined(|| open_high(&self.path)).unwrap_or(Err(Errno::BADF))?;
         let now = region_of(file.as_fd())?;
         if !now.is_same(&self.region) {
             // The pool was removed and made again: not the one that is mapped.
@@ -286,7 +286,7 @@ impl Device {
 impl Device {
     /// Opens the file anew, and closes what was open if that is still this device's own.
     pub(crate) fn reopen(&self) -> Result<(), Errno> {
-        let fresh = open_high(&self.place)?;
+        let fresh = open_high(&self.path)?;
         let former = self.with(|file| Ok(file.as_raw_fd()));
         self.descriptor.store(fresh.into_raw_fd(), Ordering::Relaxed);
         if let Ok(number) = former {

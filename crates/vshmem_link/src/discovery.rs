@@ -14,7 +14,7 @@ const DEVICES: [LinkKind; 4] = [uml::KIND, ivshmem::KIND, dax::KIND, xen::KIND];
 #[must_use]
 pub fn devices() -> Vec<Candidate> {
     let of = |kind: LinkKind| {
-        (kind.places)().into_iter().map(move |place| Candidate { kind: kind.name, place })
+        (kind.paths)().into_iter().map(move |path| Candidate { kind: kind.name, path })
     };
     DEVICES.into_iter().flat_map(of).collect()
 }
@@ -23,7 +23,7 @@ pub fn devices() -> Vec<Candidate> {
 ///
 /// # Errors
 /// Says what was tried, what came back, and what to do.
-pub fn open(place: &Path) -> Result<Box<dyn Link>, RegionError> {
-    let kind = DEVICES.into_iter().find(|kind| (kind.is_device)(place));
-    (kind.unwrap_or(local::KIND).open)(place)
+pub fn open(path: &Path) -> Result<Box<dyn Link>, RegionError> {
+    let kind = DEVICES.into_iter().find(|kind| (kind.is_device)(path));
+    (kind.unwrap_or(local::KIND).open)(path)
 }

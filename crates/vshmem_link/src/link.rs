@@ -95,8 +95,8 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// File or device.
-    fn place(&self) -> &Path {
-        self.device().place()
+    fn path(&self) -> &Path {
+        self.device().path()
     }
 
     /// Bytes of the region.
@@ -226,7 +226,7 @@ pub(crate) struct LinkKind {
     /// Opens one.
     pub open: fn(&Path) -> Result<Box<dyn Link>, RegionError>,
     /// Those that this machine was given and that might hold a pool.
-    pub places: fn() -> Vec<PathBuf>,
+    pub paths: fn() -> Vec<PathBuf>,
 }
 
 /// A region that might hold a pool.
@@ -235,5 +235,5 @@ pub struct Candidate {
     /// Name of the link.
     pub kind: &'static str,
     /// File or device.
-    pub place: PathBuf,
+    pub path: PathBuf,
 }

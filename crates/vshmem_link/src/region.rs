@@ -31,55 +31,55 @@ impl Region {
 pub enum RegionError {
     /// No such pool.
     #[error(
-        "{place}: there is no such pool on this machine. `vshmem pool ls` shows those there are, `vshmem pool create job7 --size 1G` makes one"
+        "{path}: there is no such pool on this machine. `vshmem pool ls` shows those there are, `vshmem pool create job7 --size 1G` makes one"
     )]
     Absent {
         /// File or device.
-        place: PathBuf,
+        path: PathBuf,
     },
     /// Not allowed.
     #[error(
-        "{place}: permission denied. Its owner lets everybody in with `chmod 0666 {place}`, a group with chgrp and `chmod 0660 {place}`, or makes it so, as in `vshmem pool create job7 --size 1G --mode 0660 --group hpc`"
+        "{path}: permission denied. Its owner lets everybody in with `chmod 0666 {path}`, a group with chgrp and `chmod 0660 {path}`, or makes it so, as in `vshmem pool create job7 --size 1G --mode 0660 --group hpc`"
     )]
     Denied {
         /// File or device.
-        place: PathBuf,
+        path: PathBuf,
     },
     /// Not allowed, for a reason of the device's.
-    #[error("{place}: permission denied. {remedy}")]
+    #[error("{path}: permission denied. {remedy}")]
     DeniedDevice {
         /// Device.
-        place: PathBuf,
+        path: PathBuf,
         /// What to do.
         remedy: &'static str,
     },
     /// Nothing that can hold a pool.
     #[error(
-        "{place}: it is {found}, and a pool is a file or a device of its own. `vshmem pool ls` shows the pools that there are"
+        "{path}: it is {found}, and a pool is a file or a device of its own. `vshmem pool ls` shows the pools that there are"
     )]
     NotAFile {
         /// What was named.
-        place: PathBuf,
+        path: PathBuf,
         /// What it is.
         found: &'static str,
     },
     /// Called a user's private pool, and not that.
     #[error(
-        "{place}: {why}, so it is not the private pool of user {uid}. Name another pool with --pool or VSHMEM_POOL, or have this file removed"
+        "{path}: {why}, so it is not the private pool of user {uid}. Name another pool with --pool or VSHMEM_POOL, or have this file removed"
     )]
     NotPrivate {
         /// File.
-        place: PathBuf,
+        path: PathBuf,
         /// Whose it would have to be.
         uid: u32,
         /// What was found.
         why: String,
     },
     /// The hypervisor or the kernel has no room for another mapping.
-    #[error("{place}: cannot {tried}: {errno}. {remedy}")]
+    #[error("{path}: cannot {tried}: {errno}. {remedy}")]
     NoRoom {
         /// File or device.
-        place: PathBuf,
+        path: PathBuf,
         /// What was tried.
         tried: &'static str,
         /// What came back.
@@ -88,10 +88,10 @@ pub enum RegionError {
         remedy: &'static str,
     },
     /// Anything else.
-    #[error("{place}: cannot {tried}: {errno}")]
+    #[error("{path}: cannot {tried}: {errno}")]
     Failed {
         /// File or device.
-        place: PathBuf,
+        path: PathBuf,
         /// What was tried.
         tried: &'static str,
         /// What came back.
@@ -100,20 +100,20 @@ pub enum RegionError {
 }
 
 impl RegionError {
-    pub(crate) fn new(place: &std::path::Path, tried: &'static str, errno: Errno) -> Self {
-        let place = place.to_owned();
+    pub(crate) fn new(path: &std::path::Path, tried: &'static str, errno: Errno) -> Self {
+        let path = path.to_owned();
         match errno {
-            Errno::NOENT | Errno::NODEV | Errno::NXIO => Self::Absent { place },
-            Errno::ACCESS | Errno::PERM => Self::Denied { place },
-            Errno::ISDIR => Self::NotAFile { place, found: "a directory" },
-            errno => Self::Failed { place, tried, errno },
+            Errno::NOENT | Errno::NODEV | Errno::NXIO => Self::Absent { path },
+            Errno::ACCESS | Errno::PERM => Self::Denied { path },
+            Errno::ISDIR => Self::NotAFile { path, found: "a directory" },
+            errno => Self::Failed { path, tried, errno },
         }
     }
 
     /// With what the administrator can do for a user who is not allowed to use a device.
     pub(crate) fn with_remedy(self, remedy: &'static str) -> Self {
         match self {
-            Self::Denied { place } => Self::DeniedDevice { place, remedy },
+            Self::Denied { path } => Self::DeniedDevice { path, remedy },
             error => error,
         }
     }

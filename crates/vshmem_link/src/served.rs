@@ -86,9 +86,9 @@ mod tests {
     #[test]
     fn a_notification_is_one_datagram() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("control");
-        let server = UnixDatagram::bind(&place).unwrap();
-        let doorbell = Served::at(&place);
+        let path = directory.path().join("control");
+        let server = UnixDatagram::bind(&path).unwrap();
+        let doorbell = Served::at(&path);
         doorbell.notify(0).unwrap();
         doorbell.notify(u32::MAX).unwrap();
         let mut word = [0; 64];
@@ -101,18 +101,18 @@ mod tests {
     #[test]
     fn without_a_server_a_notification_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("control");
-        assert_eq!(Served::at(&place).notify(1), Err(Errno::NOENT));
-        drop(UnixDatagram::bind(&place).unwrap());
-        assert_eq!(Served::at(&place).notify(1), Err(Errno::CONNREFUSED));
+        let path = directory.path().join("control");
+        assert_eq!(Served::at(&path).notify(1), Err(Errno::NOENT));
+        drop(UnixDatagram::bind(&path).unwrap());
+        assert_eq!(Served::at(&path).notify(1), Err(Errno::CONNREFUSED));
     }
 
     #[test]
     fn a_stopped_server_does_not_block_a_notifier() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("control");
-        let _server = UnixDatagram::bind(&place).unwrap();
-        let doorbell = Served::at(&place);
+        let path = directory.path().join("control");
+        let _server = UnixDatagram::bind(&path).unwrap();
+        let doorbell = Served::at(&path);
         let refused = (0..100_000).find_map(|_| doorbell.notify(1).err());
         assert_eq!(refused, Some(Errno::AGAIN));
     }

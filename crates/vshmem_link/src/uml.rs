@@ -23,13 +23,13 @@ const LARGEST: u64 = 1 << 40;
 /// What distinguishes it from others.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "uml",
-    is_device: |place| {
-        place.file_name().is_some_and(|name| name == "mmapper") && is_character_device(place)
+    is_device: |path| {
+        path.file_name().is_some_and(|name| name == "mmapper") && is_character_device(path)
     },
-    open: |place| Ok(Box::new(Uml::open(place)?)),
-    places: || {
-        let place = PathBuf::from(DEVICE);
-        if (KIND.is_device)(&place) { vec![place] } else { Vec::new() }
+    open: |path| Ok(Box::new(Uml::open(path)?)),
+    paths: || {
+        let path = PathBuf::from(DEVICE);
+        if (KIND.is_device)(&path) { vec![path] } else { Vec::new() }
     },
 };
 
@@ -44,9 +44,9 @@ impl Uml {
     ///
     /// # Errors
     /// Says what was tried, what came back, and what to do.
-    pub fn open(place: &Path) -> Result<Self, RegionError> {
-        let device = Device::open(place)?;
-        let bytes = region_bytes(&device).map_err(|e| RegionError::new(place, "map it", e))?;
+    pub fn open(path: &Path) -> Result<Self, RegionError> {
+        let device = Device::open(path)?;
+        let bytes = region_bytes(&device).map_err(|e| RegionError::new(path, "map it", e))?;
         Ok(Self { device: device.with_bytes(bytes) })
     }
 

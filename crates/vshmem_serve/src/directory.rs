@@ -35,16 +35,16 @@ const FILE: &str = "file";
 
 impl Entry {
     /// Opens the directory that `place` is in.
-    pub fn of(place: &Path) -> Result<Self, Errno> {
-        let name = place.file_name().ok_or(Errno::INVAL)?.to_owned();
-        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+    pub fn of(path: &Path) -> Result<Self, Errno> {
+        let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent.unwrap_or(Path::new(".")), flags, Mode::empty())?;
         Ok(Self { directory, name })
     }
 
     /// What lies there; a link is a link.
-    pub fn look(&self) -> Result<Stat, Errno> {
+    pub fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
@@ -83,7 +83,7 @@ impl Entry {
 
     /// Removes what lies there, if it is `wanted`.
     pub fn remove(&self, wanted: impl FnOnce(&Stat) -> bool) {
-        if self.look().is_ok_and(|stat| wanted(&stat)) {
+        if self.stat().is_ok_and(|stat| wanted(&stat)) {
             let _ = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
         }
     }
@@ -121,7 +121,7 @@ impl<'a> Draft<'a> {
         within(&self.directory, FILE)
     }
 
-    pub fn look(&self) -> Result<Stat, Errno> {
+    pub fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.directory, FILE, AtFlags::SYMLINK_NOFOLLOW)
     }
 
@@ -165,8 +165,8 @@ mod tests {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let precious = elsewhere.path().join("precious");
         std::fs::write(&precious, "precious").unwrap();
-        let place = directory.path().join("record");
-        let entry = Entry::of(&place).unwrap();
+        let path = directory.path().join("record");
+        let entry = Entry::of(&path).unwrap();
         for link in ["record", "record.new", "file"] {
             symlink(&precious, directory.path().join(link)).unwrap();
         }
@@ -185,22 +185,22 @@ mod tests {
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1);
         std::fs::remove_file(directory.path()).unwrap();
         std::fs::rename(directory.path().with_extension("moved"), directory.path()).unwrap();
-        assert!(entry.look().is_err());
+        assert!(entry.stat().is_err());
     }
 
     #[test]
     fn what_others_can_write_to_is_not_believed() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("record");
-        let entry = Entry::of(&place).unwrap();
+        let path = directory.path().join("record");
+        let entry = Entry::of(&path).unwrap();
         entry.write(b"text").unwrap();
-        assert_eq!(std::fs::metadata(&place).unwrap().mode() & 0o777, 0o644);
-        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o664)).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
         assert_eq!(entry.read(100), None);
-        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o644)).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(entry.read(100).is_some());
         if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(&place, Some(61_773), None).unwrap();
+            std::os::unix::fs::chown(&path, Some(61_773), None).unwrap();
             assert_eq!(entry.read(100), None);
         }
     }

@@ -40,11 +40,11 @@ impl From<Errno> for BindError {
 impl Bound {
     /// Binds a socket at `place`. One that is left over there is replaced; one that a server
     /// answers is not.
-    pub fn new(place: &Path, kind: SocketType, admission: Admission) -> Result<Self, BindError> {
+    pub fn new(path: &Path, kind: SocketType, admission: Admission) -> Result<Self, BindError> {
         // A peer that connects names this path.
-        SocketAddrUnix::new(place)?;
-        let entry = Entry::of(place)?;
-        match entry.look() {
+        SocketAddrUnix::new(path)?;
+        let entry = Entry::of(path)?;
+        match entry.stat() {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Socket => {
                 return Err(BindError::NotASocket);
             }
@@ -62,7 +62,7 @@ impl Bound {
         if kind == SocketType::STREAM {
             rustix::net::listen(&socket, 16)?;
         }
-        let stat = draft.look()?;
+        let stat = draft.stat()?;
         draft.publish()?;
         Ok(Self { socket, entry, inode: (stat.st_dev, stat.st_ino) })
     }
@@ -74,7 +74,7 @@ impl Bound {
 
 /// Gives a socket the pool's owner, group and mode; fewer may use it where this process cannot.
 fn share(draft: &Draft<'_>, admission: Admission) -> Result<(), Errno> {
-    let stat = draft.look()?;
+    let stat = draft.stat()?;
     let mut mode = admission.mode;
     let owner = (stat.st_uid != admission.owner).then_some(admission.owner);
     let owned = owner.is_none() || draft.chown(owner, None).is_ok();
@@ -88,10 +88,10 @@ fn share(draft: &Draft<'_>, admission: Admission) -> Result<(), Errno> {
     draft.chmod(mode)
 }
 
-fn is_answered(place: &Path, kind: SocketType) -> Result<bool, BindError> {
+fn is_answered(path: &Path, kind: SocketType) -> Result<bool, BindError> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let probe = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
-    match rustix::net::connect(&probe, &SocketAddrUnix::new(place)?) {
+    match rustix::net::connect(&probe, &SocketAddrUnix::new(path)?) {
         // A full backlog is a server's, too; another kind of socket may be alive as well.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Ok(true),
         Err(_) => Ok(false),
@@ -122,26 +122,26 @@ mod tests {
     #[test]
     fn a_leftover_is_replaced_and_a_live_one_is_not() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("s");
-        drop(UnixListener::bind(&place).unwrap());
-        assert!(place.exists());
-        let bound = Bound::new(&place, SocketType::STREAM, mine()).unwrap();
-        UnixStream::connect(&place).unwrap();
-        assert_eq!(std::fs::metadata(&place).unwrap().mode() & 0o777, 0o660);
-        let again = Bound::new(&place, SocketType::STREAM, mine());
+        let path = directory.path().join("s");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let bound = Bound::new(&path, SocketType::STREAM, mine()).unwrap();
+        UnixStream::connect(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+        let again = Bound::new(&path, SocketType::STREAM, mine());
         assert!(matches!(again, Err(BindError::Answered)), "{again:?}");
         drop(bound);
-        assert!(!place.exists());
+        assert!(!path.exists());
     }
 
     #[test]
     fn other_files_are_left_alone() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("f");
-        std::fs::write(&place, "precious").unwrap();
-        let bound = Bound::new(&place, SocketType::DGRAM, mine());
+        let path = directory.path().join("f");
+        std::fs::write(&path, "precious").unwrap();
+        let bound = Bound::new(&path, SocketType::DGRAM, mine());
         assert!(matches!(bound, Err(BindError::NotASocket)));
-        assert_eq!(std::fs::read(&place).unwrap(), b"precious");
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         let long = directory.path().join("x".repeat(200));
         let bound = Bound::new(&long, SocketType::DGRAM, mine());
         assert!(matches!(bound, Err(BindError::TooLong)), "{bound:?}");
@@ -150,12 +150,12 @@ mod tests {
     #[test]
     fn the_socket_of_a_successor_is_not_removed() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("s");
-        let first = Bound::new(&place, SocketType::STREAM, mine()).unwrap();
-        std::fs::remove_file(&place).unwrap();
-        let _second = Bound::new(&place, SocketType::STREAM, mine()).unwrap();
+        let path = directory.path().join("s");
+        let first = Bound::new(&path, SocketType::STREAM, mine()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let _second = Bound::new(&path, SocketType::STREAM, mine()).unwrap();
         drop(first);
-        assert!(place.exists());
+        assert!(path.exists());
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let precious = elsewhere.path().join("precious");
         std::fs::write(&precious, "precious").unwrap();
         std::fs::set_permissions(&precious, std::fs::Permissions::from_mode(0o400)).unwrap();
-        let place = directory.path().join("s");
+        let path = directory.path().join("s");
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -182,7 +182,7 @@ mod tests {
             });
             for _ in 0..300 {
                 // It may fail; it may not do harm.
-                drop(Bound::new(&place, SocketType::STREAM, Admission { mode: 0o666, ..mine() }));
+                drop(Bound::new(&path, SocketType::STREAM, Admission { mode: 0o666, ..mine() }));
             }
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });

@@ -44,8 +44,8 @@ impl Record {
     /// Reads a record; `None` where there is none that is valid, or one that others can write to:
     /// it says which domains are dead.
     #[must_use]
-    pub fn read(place: &Path) -> Option<Self> {
-        Self::read_from(&Entry::of(place).ok()?)
+    pub fn read(path: &Path) -> Option<Self> {
+        Self::read_from(&Entry::of(path).ok()?)
     }
 
     pub(crate) fn read_from(entry: &Entry) -> Option<Self> {

@@ -140,7 +140,7 @@ impl XenServer {
             return Err(XenServeError::NotOurs { name });
         }
         let role_lock =
-            RoleLock::take(Role::Server, link.place()).map_err(|error| xen(error.into()))?;
+            RoleLock::take(Role::Server, link.path()).map_err(|error| xen(error.into()))?;
         let Some(role_lock) = role_lock else { return Err(XenServeError::Taken { name }) };
         let pool = PoolDomain::open(&name).map_err(xen)?;
         let Some(mut pool) = pool else { return Err(XenServeError::NotOurs { name }) };
@@ -200,13 +200,13 @@ impl XenServer {
             .exists()
             .map_err(|error| XenServeError::Xen { name: self.name.clone(), error })?;
         if there {
-            self.look(tell)?;
+            self.reap_and_admit(tell)?;
         }
         Ok(there)
     }
 
     /// Reaps dead clients, and lets newcomers in.
-    fn look(&mut self, tell: &mut dyn FnMut(&XenEvent)) -> Result<(), XenServeError> {
+    fn reap_and_admit(&mut self, tell: &mut dyn FnMut(&XenEvent)) -> Result<(), XenServeError> {
         let name = self.name.clone();
         let xen = |error| XenServeError::Xen { name: name.clone(), error };
         self.pool.note_boots().map_err(xen)?;

@@ -21,28 +21,28 @@ pub enum FindError {
     #[error("pool {0}")]
     Region(#[from] RegionError),
     /// It is a file of another user's, and was not asked for.
-    #[error("{}: it belongs to user {owner}, so it was not read", place.display())]
+    #[error("{}: it belongs to user {owner}, so it was not read", path.display())]
     NotAsked {
         /// File.
-        place: PathBuf,
+        path: PathBuf,
         /// Whose it is.
         owner: u32,
     },
     /// Its tables are too large to be looked at.
-    #[error("{}: its tables have {bytes} bytes, and no more than {most} are read here. `vshmem pool check NAME` maps them", place.display())]
+    #[error("{}: its tables have {bytes} bytes, and no more than {most} are read here. `vshmem pool check NAME` maps them", path.display())]
     Large {
         /// File.
-        place: PathBuf,
+        path: PathBuf,
         /// Bytes they have.
         bytes: u64,
         /// Bytes that are read.
         most: u64,
     },
     /// What lies there is not a pool that this release can use.
-    #[error("{}: {error}{}", place.display(), remedy(place, error))]
+    #[error("{}: {error}{}", path.display(), remedy(path, error))]
     Damaged {
         /// File or device.
-        place: PathBuf,
+        path: PathBuf,
         /// What is wrong.
         error: OpenError,
     },
@@ -62,13 +62,13 @@ pub enum SessionError {
     Anonymous(#[from] Anonymous),
     /// It is no pool that another process uses.
     #[error(
-        "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so it cannot be joined. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", place.display(), place.display()
+        "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so it cannot be joined. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", path.display(), path.display()
     )]
     Copy {
         /// The pool.
         name: String,
         /// The file.
-        place: PathBuf,
+        path: PathBuf,
     },
     /// It cannot be joined.
     #[error("pool {name}: {}", of_this_pool(name, error))]
@@ -101,27 +101,25 @@ fn of_this_pool(name: &str, error: &JoinError) -> String {
 }
 
 /// What to do about a region that is no pool that can be used.
-fn remedy(place: &Path, error: &OpenError) -> String {
+fn remedy(path: &Path, error: &OpenError) -> String {
     match error {
         OpenError::Processor => return String::new(),
         OpenError::Magic => return ". `vshmem pool ls` shows the pools that there are".into(),
         _ => {}
     }
-    let file = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = file.strip_prefix("vshmem.");
     if let Some(name) = name.filter(|name| name.starts_with(PRIVATE_PREFIX)) {
         return format!(". `vshmem pool rm {name}` removes it; it is made again by itself");
     }
     match name {
-        Some(name)
-            if Local::place_of(name, false) == place || Local::place_of(name, true) == place =>
-        {
+        Some(name) if Local::path_of(name, false) == path || Local::path_of(name, true) == path => {
             format!(
                 ". `vshmem pool rm {name}` removes it, and `vshmem pool create {name} --size 1G` makes it again"
             )
         }
-        _ if place.is_file() => {
-            format!(". `rm {}` removes it", quoted(&place.to_string_lossy()))
+        _ if path.is_file() => {
+            format!(". `rm {}` removes it", quoted(&path.to_string_lossy()))
         }
         _ => ". It is made again on the host: `vshmem pool ls` shows its name there".into(),
     }

@@ -18,7 +18,7 @@ pub struct Listing {
     /// How well it works here, where the link can be had in several ways; else "".
     pub grade: &'static str,
     /// File or device.
-    pub place: PathBuf,
+    pub path: PathBuf,
     /// What its superblock says, or why it cannot be read.
     pub found: Result<(Superblock, Layout), FindError>,
 }
@@ -28,8 +28,8 @@ pub struct Listing {
 /// # Errors
 /// Says what is wrong with it.
 pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
-    let place = link.place().to_owned();
-    let damaged = |error| FindError::Damaged { place: place.clone(), error };
+    let path = link.path().to_owned();
+    let damaged = |error| FindError::Damaged { path: path.clone(), error };
     if link.bytes() < vshmem_wire::PAGE_BYTES {
         let needed = vshmem_wire::PAGE_BYTES;
         let mut magic = [0; 8];
@@ -41,7 +41,7 @@ pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
     }
     let mut page = vec![0; vshmem_wire::PAGE_BYTES as usize];
     let read = link.read(0, &mut page).map_err(|errno| RegionError::Failed {
-        place: place.clone(),
+        path: path.clone(),
         tried: "read it",
         errno,
     })?;
@@ -82,22 +82,22 @@ pub fn list(whose: Whose) -> Vec<Listing> {
 pub fn list_devices() -> Vec<Listing> {
     vshmem_link::devices()
         .into_iter()
-        .map(|candidate| listing(candidate.clone(), vshmem_link::open(&candidate.place)))
+        .map(|candidate| listing(candidate.clone(), vshmem_link::open(&candidate.path)))
         .collect()
 }
 
 fn look_at_file(candidate: Candidate, whose: Whose) -> Listing {
-    let place = candidate.place.clone();
-    let not_asked = |owner| FindError::NotAsked { place: place.clone(), owner };
+    let path = candidate.path.clone();
+    let not_asked = |owner| FindError::NotAsked { path: path.clone(), owner };
     // Before it is opened, and again when it is known what was opened.
-    let owner = std::fs::symlink_metadata(&place).map(|meta| meta.uid());
+    let owner = std::fs::symlink_metadata(&path).map(|meta| meta.uid());
     if let Ok(owner) = owner
         && !whose.includes(owner)
     {
         let (kind, grade) = (candidate.kind, "");
-        return Listing { kind, grade, found: Err(not_asked(owner)), place: candidate.place };
+        return Listing { kind, grade, found: Err(not_asked(owner)), path: candidate.path };
     }
-    let link = Local::open(&place).map(|link| Box::new(link) as Box<dyn Link>);
+    let link = Local::open(&path).map(|link| Box::new(link) as Box<dyn Link>);
     let owner = link.as_ref().ok().and_then(|link| link.owner());
     let row = listing(candidate, link);
     match owner.filter(|owner| !whose.includes(*owner)) {
@@ -112,7 +112,7 @@ fn listing(candidate: Candidate, link: Result<Box<dyn Link>, RegionError>) -> Li
         kind: candidate.kind,
         grade: link.as_ref().map_or("", |link| link.grade()),
         found: link.and_then(|link| identify(link.as_ref())),
-        place: candidate.place,
+        path: candidate.path,
     }
 }
 
@@ -124,10 +124,10 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
     if name.contains('/') {
         return Ok(vshmem_link::open(Path::new(name))?);
     }
-    let file = Local::place_of(name, false);
-    let huge = Local::place_of(name, true);
-    for place in [file, huge] {
-        match Local::open(&place) {
+    let file = Local::path_of(name, false);
+    let huge = Local::path_of(name, true);
+    for path in [file, huge] {
+        match Local::open(&path) {
             Ok(link) => return Ok(Box::new(link)),
             Err(RegionError::Absent { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -141,7 +141,7 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
     let devices =
         if name.starts_with(PRIVATE_PREFIX) { Vec::new() } else { vshmem_link::devices() };
     for candidate in devices {
-        let identified = vshmem_link::open(&candidate.place)
+        let identified = vshmem_link::open(&candidate.path)
             .map_err(FindError::from)
             .and_then(|link| identify(link.as_ref()).map(|(superblock, _)| (link, superblock)));
         match identified {
@@ -152,7 +152,7 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
             }
             Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
             // One that is called so is more likely to be meant than any other.
-            Err(error) if candidate.place.file_name() == Some(name.as_ref()) => return Err(error),
+            Err(error) if candidate.path.file_name() == Some(name.as_ref()) => return Err(error),
             Err(error) => unreadable = unreadable.or(Some(error)),
         }
     }

@@ -6,7 +6,7 @@ mod error;
 mod find;
 mod home_node;
 mod host_record;
-mod look;
+mod inspect;
 mod notify;
 mod open;
 mod page_nodes;
@@ -23,7 +23,7 @@ pub use create::{
 pub use error::{FindError, SessionError};
 pub use find::{Listing, Whose, find, identify, list, list_devices};
 pub use home_node::{HomeNodeError, HomeNodes, check_home_node, told_home_nodes};
-pub use look::{open_pool, snapshot};
+pub use inspect::{open_pool, snapshot};
 pub use notify::{
     Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,
     TokenBucket,

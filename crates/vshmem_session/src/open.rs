@@ -15,14 +15,14 @@ use vshmem_wire::PAGE_BYTES;
 use crate::error::SessionError;
 use crate::home_node::home_node;
 use crate::host_record::host_record_of;
-use crate::look::open_pool;
+use crate::inspect::open_pool;
 
 /// A copy is not joined: the pool would be two from then on, unnoticed.
 fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
     let Some(file) = link.file() else { return Ok(()) };
     // A map too short for these words was refused before.
     if pool.is_copy(&host_record_of(file.device, file.inode)?).unwrap_or(false) {
-        return Err(SessionError::Copy { name: pool.name(), place: link.place().to_owned() });
+        return Err(SessionError::Copy { name: pool.name(), path: link.path().to_owned() });
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ impl Session {
         refuse_copy(link.as_ref(), &pool)?;
         let (words, wake_scope) = match link.capabilities().sleeping {
             Sleeping::InPool => (None, WakeScope::Kernel),
-            Sleeping::InDomain => (Some(wait_file(&pool, link.place())?), WakeScope::Domain),
+            Sleeping::InDomain => (Some(wait_file(&pool, link.path())?), WakeScope::Domain),
         };
         let name = pool.name();
         let this_client =

@@ -46,24 +46,24 @@ const ASIDE: &str = ".vshmem-removed.";
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(60);
 
 fn remove_if(name: &str, seen: Option<&Region>) -> Result<PathBuf, CreateError> {
-    let places = match name.contains('/') {
+    let paths = match name.contains('/') {
         true => vec![PathBuf::from(name)],
-        false => [false, true].map(|huge| Local::place_of(name, huge)).to_vec(),
+        false => [false, true].map(|huge| Local::path_of(name, huge)).to_vec(),
     };
-    for place in places {
-        let removed = Entry::of(&place).and_then(|entry| entry.remove(seen));
+    for path in paths {
+        let removed = Entry::of(&path).and_then(|entry| entry.remove(seen));
         let name = name.to_owned();
         match removed {
-            Ok(Removal::Done) => return Ok(place),
-            Ok(Removal::Replaced) => return Err(CreateError::Replaced { name, place }),
+            Ok(Removal::Done) => return Ok(path),
+            Ok(Removal::Replaced) => return Err(CreateError::Replaced { name, path }),
             Ok(Removal::Kept(kept)) => {
-                let kept = place.with_file_name(kept);
-                return Err(CreateError::Kept { name, place, kept });
+                let kept = path.with_file_name(kept);
+                return Err(CreateError::Kept { name, path, kept });
             }
             Err(Errno::NOENT) => {}
             Err(error) => {
                 let error = error.into();
-                return Err(CreateError::Failed { name, place, tried: "remove", error });
+                return Err(CreateError::Failed { name, path, tried: "remove", error });
             }
         }
     }
@@ -89,9 +89,9 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn of(place: &'a Path) -> Result<Self, Errno> {
-        let name = place.file_name().ok_or(Errno::INVAL)?;
-        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+    fn of(path: &'a Path) -> Result<Self, Errno> {
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, parent.unwrap_or(Path::new(".")), flags, Mode::empty())?;
         Ok(Self { directory, name })
@@ -197,36 +197,36 @@ mod tests {
     #[test]
     fn a_file_that_has_come_to_the_place_of_the_one_that_was_looked_at_stays() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("vshmem.p");
-        std::fs::write(&place, [0; 4096]).unwrap();
-        let seen = Local::open(&place).unwrap();
+        let path = directory.path().join("vshmem.p");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let seen = Local::open(&path).unwrap();
         let file = seen.file().unwrap();
-        let name = place.to_str().unwrap();
+        let name = path.to_str().unwrap();
         let other = directory.path().join("other");
         std::fs::write(&other, "another's letters").unwrap();
-        std::fs::rename(&other, &place).unwrap();
+        std::fs::rename(&other, &path).unwrap();
         assert!(matches!(remove_seen(name, &file), Err(CreateError::Replaced { .. })));
-        assert_eq!(std::fs::read(&place).unwrap(), b"another's letters");
-        let file = Local::open(&place).unwrap().file().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"another's letters");
+        let file = Local::open(&path).unwrap().file().unwrap();
         remove_seen(name, &file).unwrap();
-        assert!(!place.exists());
+        assert!(!path.exists());
     }
 
     /// A directory with a pool in `pool`, its file as it was seen.
     fn directory_of_a_pool() -> (tempfile::TempDir, Region) {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("pool");
-        std::fs::write(&place, [0; 4096]).unwrap();
-        let seen = Local::open(&place).unwrap().file().unwrap();
+        let path = directory.path().join("pool");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let seen = Local::open(&path).unwrap().file().unwrap();
         (directory, seen)
     }
 
     #[test]
     fn a_file_that_comes_in_the_very_moment_stays() {
         let (directory, seen) = directory_of_a_pool();
-        let [place, kept, letters] =
+        let [path, kept, letters] =
             ["pool", "kept", "letters"].map(|name| directory.path().join(name));
-        std::fs::hard_link(&place, &kept).unwrap();
+        std::fs::hard_link(&path, &kept).unwrap();
         for turn in 0..3000 {
             std::fs::write(&letters, "somebody's letters").unwrap();
             let both = std::sync::Barrier::new(2);
@@ -234,17 +234,17 @@ mod tests {
                 let comes = scope.spawn(|| {
                     both.wait();
                     (0..turn % 300).for_each(|_| std::hint::spin_loop());
-                    std::fs::rename(&letters, &place).unwrap();
+                    std::fs::rename(&letters, &path).unwrap();
                 });
                 both.wait();
-                let removed = remove_seen(place.to_str().unwrap(), &seen);
+                let removed = remove_seen(path.to_str().unwrap(), &seen);
                 comes.join().unwrap();
                 removed
             });
-            let left = std::fs::read(&place);
+            let left = std::fs::read(&path);
             assert_eq!(left.ok().as_deref(), Some(&b"somebody's letters"[..]), "{removed:?}");
-            std::fs::remove_file(&place).unwrap();
-            std::fs::hard_link(&kept, &place).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            std::fs::hard_link(&kept, &path).unwrap();
         }
         assert_eq!(directory.path().read_dir().unwrap().count(), 2, "nothing is left aside");
     }
@@ -252,19 +252,19 @@ mod tests {
     #[test]
     fn a_file_that_cannot_get_its_name_again_is_kept_under_another() {
         let (directory, seen) = directory_of_a_pool();
-        let [place, aside] = ["pool", ".vshmem-removed.1"].map(|name| directory.path().join(name));
+        let [path, aside] = ["pool", ".vshmem-removed.1"].map(|name| directory.path().join(name));
         // It stays, so that no other file gets its number.
-        std::fs::rename(&place, directory.path().join("elsewhere")).unwrap();
+        std::fs::rename(&path, directory.path().join("elsewhere")).unwrap();
         let another_pool = [&vshmem_wire::MAGIC[..], &[0; 4088]].concat();
         std::fs::write(&aside, &another_pool).unwrap();
-        std::fs::write(&place, "somebody's letters").unwrap();
-        let entry = Entry::of(&place).unwrap();
+        std::fs::write(&path, "somebody's letters").unwrap();
+        let entry = Entry::of(&path).unwrap();
         let removed = entry.remove_aside(aside.file_name().unwrap(), &seen);
         let Ok(Removal::Kept(kept)) = removed else { panic!("{removed:?}") };
         // No later removal takes it for one that was left behind.
         entry.remove_left_behind(Duration::ZERO).unwrap();
         assert_eq!(std::fs::read(directory.path().join(&kept)).unwrap(), another_pool);
-        assert_eq!(std::fs::read(&place).unwrap(), b"somebody's letters");
+        assert_eq!(std::fs::read(&path).unwrap(), b"somebody's letters");
         assert!(!aside.exists());
     }
 
@@ -272,11 +272,11 @@ mod tests {
     #[test]
     fn a_file_gets_its_name_again_where_renaming_may_replace() {
         let (directory, _) = directory_of_a_pool();
-        let [place, aside] = ["pool", "aside"].map(|name| directory.path().join(name));
-        std::fs::rename(&place, &aside).unwrap();
-        let entry = Entry::of(&place).unwrap();
+        let [path, aside] = ["pool", "aside"].map(|name| directory.path().join(name));
+        std::fs::rename(&path, &aside).unwrap();
+        let entry = Entry::of(&path).unwrap();
         entry.link_back(aside.file_name().unwrap()).unwrap();
-        assert!(place.exists() && !aside.exists());
+        assert!(path.exists() && !aside.exists());
         std::fs::write(&aside, "somebody's letters").unwrap();
         assert_eq!(entry.link_back(aside.file_name().unwrap()), Err(Errno::EXIST));
         assert_eq!(std::fs::read(&aside).unwrap(), b"somebody's letters");
@@ -285,16 +285,16 @@ mod tests {
     #[test]
     fn what_a_killed_process_has_left_aside_is_removed_by_the_next() {
         let (directory, _) = directory_of_a_pool();
-        let place = directory.path().join("pool");
+        let path = directory.path().join("pool");
         let [left, letters] = [1, 2].map(|nth| directory.path().join(format!("{ASIDE}{nth}")));
         std::fs::write(&left, [&vshmem_wire::MAGIC[..], &[0; 4088]].concat()).unwrap();
         std::fs::write(&letters, "somebody's letters").unwrap();
-        let entry = Entry::of(&place).unwrap();
+        let entry = Entry::of(&path).unwrap();
         // It has only just been put there.
         entry.remove_left_behind(LEFT_BEHIND_AFTER).unwrap();
         assert!(left.exists());
         entry.remove_left_behind(Duration::ZERO).unwrap();
-        assert!(!left.exists() && letters.exists() && place.exists());
+        assert!(!left.exists() && letters.exists() && path.exists());
     }
 
     #[test]
@@ -303,8 +303,8 @@ mod tests {
         let (other, _) = directory_of_a_pool();
         let way = directory.path().join("way");
         std::os::unix::fs::symlink(directory.path(), &way).unwrap();
-        let place = way.join("pool");
-        let entry = Entry::of(&place).unwrap();
+        let path = way.join("pool");
+        let entry = Entry::of(&path).unwrap();
         std::fs::remove_file(&way).unwrap();
         std::os::unix::fs::symlink(other.path(), &way).unwrap();
         assert_eq!(entry.remove(Some(&seen)), Ok(Removal::Done));

@@ -39,14 +39,14 @@ impl Role {
 
     /// Whether a process has this role for the pool at `place` now.
     #[must_use]
-    pub fn is_held(self, place: &Path) -> bool {
+    pub fn is_held(self, path: &Path) -> bool {
         let Ok(byte) = self.byte() else { return false };
-        open(place).and_then(|file| is_byte_locked(&file, byte)).unwrap_or(false)
+        open(path).and_then(|file| is_byte_locked(&file, byte)).unwrap_or(false)
     }
 }
 
-fn open(place: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(place)
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
 }
 
 /// A role that this process has. Given up on drop.
@@ -58,18 +58,18 @@ pub struct RoleLock {
 
 impl RoleLock {
     /// Takes the role; `None` when another process has it.
-    pub fn take(role: Role, place: &Path) -> std::io::Result<Option<Self>> {
-        let (byte, file) = (role.byte()?, open(place)?);
+    pub fn take(role: Role, path: &Path) -> std::io::Result<Option<Self>> {
+        let (byte, file) = (role.byte()?, open(path)?);
         Ok(try_lock_byte(&file, byte)?.then_some(Self { byte, file }))
     }
 
     /// Whether the pool has been removed: its path is gone or means another file.
     #[must_use]
-    pub fn is_orphaned(&self, place: &Path) -> bool {
+    pub fn is_orphaned(&self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt;
         let identity = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
         let held = self.file.metadata().map(identity).ok();
-        held != std::fs::metadata(place).map(identity).ok()
+        held != std::fs::metadata(path).map(identity).ok()
     }
 }
 

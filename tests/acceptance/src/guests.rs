@@ -152,7 +152,7 @@ impl Guests {
             }),
             count,
             memory_mib: if machine == Machine::Uml { 256 } else { 384 },
-            pool: Some(pool.place()),
+            pool: Some(pool.path()),
             pool_name: Some(pool.name().to_owned()),
             binary_dir: build::binaries().to_owned(),
             stage: std::iter::once(build::actor()).chain(stage.iter().cloned()).collect(),

@@ -33,7 +33,7 @@ impl Pool {
     }
 
     /// Its file.
-    pub fn place(&self) -> std::path::PathBuf {
+    pub fn path(&self) -> std::path::PathBuf {
         format!("/dev/shm/vshmem.{}", self.name).into()
     }
 

@@ -57,7 +57,7 @@ impl OwnPool {
 
     /// Its file.
     #[must_use]
-    pub fn place(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.place
     }
 }

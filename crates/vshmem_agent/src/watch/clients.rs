@@ -30,11 +30,11 @@ struct WatchedClient {
 impl WatchedClient {
     fn of(local_client: LocalClient) -> Self {
         let mut watched_client = Self { local_client, handle: None, over: None };
-        watched_client.look();
+        watched_client.watch();
         watched_client
     }
 
-    fn look(&mut self) {
+    fn watch(&mut self) {
         if self.handle.is_some() || self.over.is_some() {
             return;
         }
@@ -82,7 +82,7 @@ impl Clients {
             self.0
                 .entry(local_client.index)
                 .or_insert_with(|| WatchedClient::of(local_client))
-                .look();
+                .watch();
         }
         Ok(())
     }

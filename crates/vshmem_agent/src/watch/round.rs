@@ -37,7 +37,7 @@ pub struct Watch<'a> {
     link: &'a dyn Link,
     this_client: &'a Client,
     lock: &'a RoleLock,
-    place: &'a Path,
+    path: &'a Path,
     /// Whether the pool is a file of this machine, rather than lent to it.
     on_host: bool,
     doorbell: Doorbell,
@@ -70,7 +70,7 @@ impl<'a> Watch<'a> {
     pub fn new(
         session: &'a Session,
         lock: &'a RoleLock,
-        place: &'a Path,
+        path: &'a Path,
         stay: Stay,
         cleaner: Option<CleanerHandle>,
         notifier: Option<&'a Notifier<'a>>,
@@ -80,7 +80,7 @@ impl<'a> Watch<'a> {
             link: session.link(),
             this_client: session.client(),
             lock,
-            place,
+            path,
             on_host,
             doorbell: Doorbell::open(session.link()),
             host: Host::new(on_host),
@@ -137,7 +137,7 @@ impl<'a> Watch<'a> {
     /// Without a server (`vshmem pool serve`) no process forwards notifications to this host or
     /// from it, so no waiter is to rely on being notified.
     fn check_server(&self) -> Result<(), Errno> {
-        if self.on_host && !Role::Server.is_held(self.place) {
+        if self.on_host && !Role::Server.is_held(self.path) {
             self.this_client.lose_doorbells()?;
         }
         Ok(())
@@ -150,7 +150,7 @@ impl<'a> Watch<'a> {
         }
         let since = *self.alone_since.get_or_insert_with(Instant::now);
         let may_leave = self.stay == Stay::WhileInUse && since.elapsed() >= IDLE;
-        Ok(may_leave || self.lock.is_orphaned(self.place))
+        Ok(may_leave || self.lock.is_orphaned(self.path))
     }
 
     /// Sleeps for a round. Meanwhile, wakes threads when the domain is notified, and recovers

@@ -32,8 +32,8 @@ impl std::fmt::Display for Container {
 
 /// Those whose mounts may be read: root reads all, others those of their own containers. `place` is
 /// where the file lies here.
-pub fn with_file(file: &Region, place: &Path) -> Vec<Container> {
-    let Some(sought) = MountedFile::find(file, place) else { return Vec::new() };
+pub fn with_file(file: &Region, path: &Path) -> Vec<Container> {
+    let Some(sought) = MountedFile::find(file, path) else { return Vec::new() };
     let own = mounts_of("self");
     // One process of each mount namespace: the first one.
     let mut namespaces: BTreeMap<PathBuf, u32> = BTreeMap::new();
@@ -66,7 +66,7 @@ struct Mount<'a> {
     /// What of its file system is mounted: its root, or a directory or file of it.
     root: PathBuf,
     /// Where.
-    place: PathBuf,
+    path: PathBuf,
 }
 
 impl Mount<'_> {
@@ -74,7 +74,7 @@ impl Mount<'_> {
         table.split(|byte| *byte == b'\n').filter_map(|line| {
             let mut words = line.split(|byte| *byte == b' ').skip(2);
             let device = String::from_utf8_lossy(words.next()?);
-            Some(Mount { device, root: path(words.next()?), place: path(words.next()?) })
+            Some(Mount { device, root: path(words.next()?), path: path(words.next()?) })
         })
     }
 }
@@ -108,19 +108,19 @@ struct MountedFile {
 }
 
 impl MountedFile {
-    fn find(file: &Region, place: &Path) -> Option<Self> {
+    fn find(file: &Region, path: &Path) -> Option<Self> {
         let device = format!("{}:{}", major(file.device), minor(file.device));
-        let place = place.canonicalize().ok()?;
-        Self::by(device, &place, &mount_table("self"))
+        let path = path.canonicalize().ok()?;
+        Self::by(device, &path, &mount_table("self"))
     }
 
     /// By the mount that the file is reached through here, the innermost of that file system.
-    fn by(device: String, place: &Path, table: &[u8]) -> Option<Self> {
+    fn by(device: String, path: &Path, table: &[u8]) -> Option<Self> {
         let of_device = Mount::all(table).filter(|mount| mount.device == device);
         let through = of_device
-            .filter(|mount| place.starts_with(&mount.place))
-            .max_by_key(|mount| mount.place.components().count())?;
-        let below = place.strip_prefix(&through.place).ok()?;
+            .filter(|mount| path.starts_with(&mount.path))
+            .max_by_key(|mount| mount.path.components().count())?;
+        let below = path.strip_prefix(&through.path).ok()?;
         let path =
             if below.as_os_str().is_empty() { through.root } else { through.root.join(below) };
         Some(Self { device, path })
@@ -140,8 +140,8 @@ mod tests {
         30 20 8:1 / / rw - ext4 /dev/vda rw\n\
         31 20 0:24 /jobs\\040here /srv/jobs rw - tmpfs tmpfs rw\n";
 
-    fn job(place: &str) -> MountedFile {
-        MountedFile::by("0:24".into(), Path::new(place), OWN).unwrap()
+    fn job(path: &str) -> MountedFile {
+        MountedFile::by("0:24".into(), Path::new(path), OWN).unwrap()
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_path_in_its_file_system() {
-        let path = |place| job(place).path;
+        let path = |path| job(path).path;
         assert_eq!(path("/dev/shm/vshmem.job7"), Path::new("/vshmem.job7"));
         assert_eq!(path("/srv/jobs/vshmem.job7"), Path::new("/jobs here/vshmem.job7"));
         assert_eq!(MountedFile::by("0:25".into(), Path::new("/dev/shm/vshmem.job7"), OWN), None);

@@ -184,7 +184,7 @@ impl Create {
         if self.xen {
             return create_xen(&request, self.slots, self.members);
         }
-        let place = match &self.file {
+        let path = match &self.file {
             Some(file) => vshmem_session::create_in(&request, file)?,
             None => vshmem_session::create(&request)?,
         };
@@ -196,7 +196,7 @@ impl Create {
             "pool {}: {}{prepared} at {}",
             self.name,
             size::show(bytes),
-            place.display()
+            path.display()
         ))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -236,7 +236,7 @@ fn create_xen(request: &CreateRequest, slots: Option<u32>, names: Vec<String>) -
         made.domain,
         members.join(", "),
         made.slots,
-        made.place.display()
+        made.path.display()
     ))?;
     Ok(ExitCode::SUCCESS)
 }

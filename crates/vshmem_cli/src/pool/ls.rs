@@ -36,7 +36,7 @@ pub struct Overview {
     link: &'static str,
     /// How well the link works here, where it can be had in several ways.
     grade: &'static str,
-    pub place: PathBuf,
+    pub path: PathBuf,
     uuid: Option<String>,
     size: Option<u64>,
     used: Option<u64>,
@@ -69,7 +69,7 @@ pub fn overview(whose: Whose) -> Vec<Overview> {
 }
 
 fn describe(listing: Listing) -> Overview {
-    let meta = std::fs::symlink_metadata(&listing.place).ok();
+    let meta = std::fs::symlink_metadata(&listing.path).ok();
     let mut row = Overview {
         name: None,
         link: listing.kind,
@@ -88,7 +88,7 @@ fn describe(listing: Listing) -> Overview {
         error: None,
         denied: false,
         unread: false,
-        place: listing.place,
+        path: listing.path,
     };
     let filled = listing.found.map_err(Failure::from).and_then(|(superblock, _)| {
         row.uuid = Some(super::show::uuid_text(&superblock.uuid));
@@ -97,7 +97,7 @@ fn describe(listing: Listing) -> Overview {
     });
     if let Err(Failure::Find(FindError::NotAsked { .. })) = filled {
         row.unread = true;
-        let file = row.place.file_name().and_then(|name| name.to_str());
+        let file = row.path.file_name().and_then(|name| name.to_str());
         row.name = file.and_then(|name| name.strip_prefix("vshmem.")).map(str::to_owned);
         row.size = meta.as_ref().map(MetadataExt::size);
     } else if let Err(error) = filled {
@@ -113,7 +113,7 @@ fn describe(listing: Listing) -> Overview {
 }
 
 fn fill(row: &mut Overview) -> Result<(), Failure> {
-    let link = vshmem_link::open(&row.place).map_err(vshmem_session::FindError::from)?;
+    let link = vshmem_link::open(&row.path).map_err(vshmem_session::FindError::from)?;
     let pool = snapshot(link.as_ref())?;
     let name = pool.name();
     let participants = Participants::of(&pool)?;
@@ -177,7 +177,7 @@ impl Ls {
                 row.group.unwrap_or_default(),
                 number(row.domains),
                 number(row.clients),
-                show::clean(&row.place.display().to_string()),
+                show::clean(&row.path.display().to_string()),
             ]);
         }
         let below =

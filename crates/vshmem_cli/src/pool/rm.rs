@@ -43,7 +43,7 @@ impl Rm {
             (Ok(link), false) => {
                 self.require_unused(link.as_ref())?;
                 if let Some(file) = link.file() {
-                    require_no_containers(&self.name, &file, link.place())?;
+                    require_no_containers(&self.name, &file, link.path())?;
                 }
                 Ok(link)
             }
@@ -64,7 +64,7 @@ impl Rm {
         if link.file().is_none() && !granted_here {
             return failed(format!(
                 "pool {name}: {} is lent to this guest; only the host can remove the pool behind it",
-                link.place().display()
+                link.path().display()
             ));
         }
         // The tables of a damaged pool cannot be relied on; the kernel says which processes have
@@ -135,8 +135,8 @@ fn pids_here(participants: &Participants) -> Vec<u32> {
 }
 
 /// A container may have the pool, and no client at this moment.
-fn require_no_containers(name: &str, file: &Region, place: &Path) -> Result<(), Failure> {
-    let found = containers::with_file(file, place);
+fn require_no_containers(name: &str, file: &Region, path: &Path) -> Result<(), Failure> {
+    let found = containers::with_file(file, path);
     if found.is_empty() {
         return Ok(());
     }
@@ -208,9 +208,9 @@ fn remove_domain(name: &str, pool: PoolDomain) -> Result<(), Failure> {
     const TIMEOUT: Duration = Duration::from_secs(10);
     // The server may have been stopped together with this process.
     const MOST_OF_A_LOOK: Duration = Duration::from_millis(200);
-    let place = find(name).map(|link| link.place().to_owned());
+    let path = find(name).map(|link| link.path().to_owned());
     let mut timeout = StallProofTimeout::new(Instant::now(), TIMEOUT, MOST_OF_A_LOOK);
-    while place.as_ref().is_ok_and(|place| Role::Server.is_held(place))
+    while path.as_ref().is_ok_and(|path| Role::Server.is_held(path))
         && !timeout.is_over(Instant::now())
     {
         std::thread::sleep(Duration::from_millis(20));

@@ -57,14 +57,14 @@ impl Serve {
                 .map_err(|error| cannot_catch(&error))?;
         }
         let link = find(&name)?;
-        let place = link.place().to_owned();
+        let path = link.path().to_owned();
         if link.kind() == "xen" {
             return serve_xen(link, &name, &stop);
         }
         let request = Request { name: name.clone(), socket: self.socket, vectors: self.vectors };
         let mut server = Server::start(link, &request)?;
         // It notices the death of this process and takes the host's doorbell back.
-        begin(&name, &place, opening(&name, server.paths(), self.vectors))?;
+        begin(&name, &path, opening(&name, server.paths(), self.vectors))?;
         let mut gone = false;
         let ending = server.run(stop.as_fd(), &mut |event| tell(&name, event, &mut gone))?;
         drop(server);
@@ -73,8 +73,8 @@ impl Serve {
 }
 
 /// Starts this domain's agent, and says that the server is there.
-fn begin(name: &str, place: &Path, opening: String) -> Result<(), Failure> {
-    if let Err(error) = vshmem_agent::start(place) {
+fn begin(name: &str, path: &Path, opening: String) -> Result<(), Failure> {
+    if let Err(error) = vshmem_agent::start(path) {
         show::line(format!("pool {name}: no agent ({error})"))?;
     }
     show::line(opening)?;
@@ -104,11 +104,11 @@ fn end(name: &str, ending: Ending) -> Outcome {
 
 /// In dom0: grants the pool to guests that come, and reaps those that go.
 fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
-    let place = link.place().to_owned();
+    let path = link.path().to_owned();
     let mut server = XenServer::start(link, name)?;
     let opening =
         format!("pool {name}: guests are granted it as they come, and revoked as they go");
-    begin(name, &place, opening)?;
+    begin(name, &path, opening)?;
     let mut gone = false;
     let ending = server.run(stop.as_fd(), &mut |event| tell(name, event, &mut gone))?;
     drop(server);

@@ -54,7 +54,7 @@ const MOST_PAGES: usize = 1 << 16;
 struct Facts {
     name: String,
     link: &'static str,
-    place: std::path::PathBuf,
+    path: std::path::PathBuf,
     uuid: String,
     size: u64,
     /// Bytes of tables.
@@ -233,7 +233,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
     Ok(Facts {
         name: String::from_utf8_lossy(superblock.name_bytes()).into_owned(),
         link: link.kind(),
-        place: link.place().to_owned(),
+        path: link.path().to_owned(),
         uuid: uuid_text(&superblock.uuid),
         size: total,
         metadata,
@@ -326,7 +326,7 @@ fn text(facts: &Facts) -> String {
     let rows = [
         ("name", show::clean(&facts.name)),
         ("link", facts.link.to_owned()),
-        ("place", facts.place.display().to_string()),
+        ("place", facts.path.display().to_string()),
         ("uuid", facts.uuid.clone()),
         ("size", size::show(facts.size)),
         ("metadata", format!("{} ({} %)", size::show(facts.metadata), facts.metadata_percent)),

@@ -40,11 +40,11 @@ impl Agent {
     /// Starts the agent, or is it.
     pub fn carry_out(self) -> Outcome {
         let stay = if self.keep { Stay::WhileThePoolExists } else { Stay::WhileInUse };
-        let wanted = Wanted { place: self.pool, stay, owner: self.owner };
-        if !wanted.place.exists() {
+        let wanted = Wanted { path: self.pool, stay, owner: self.owner };
+        if !wanted.path.exists() {
             return failed(format!(
                 "{}: there is no such pool. `vshmem pool ls` shows those there are, with their places",
-                wanted.place.display()
+                wanted.path.display()
             ));
         }
         if self.stay {

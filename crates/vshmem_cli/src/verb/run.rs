@@ -101,9 +101,9 @@ impl Run {
         program::check(&found)?;
         let library = library()?;
         let link = choice::open_or_make(self.pool.as_deref())?;
-        let place = link.place().to_owned();
+        let path = link.path().to_owned();
         let session = join(link)?;
-        if let Err(error) = vshmem_agent::start(&place) {
+        if let Err(error) = vshmem_agent::start(&path) {
             // The program starts one again when it comes to a slow path.
             tracing::warn!("{error}; deaths are not noticed until there is one");
         }
@@ -112,13 +112,13 @@ impl Run {
             Ftok::Path => "path",
             Ftok::Inode => "inode",
         };
-        tracing::debug!(program = %found.display(), pool = %place.display(), library = %library.display(), "starting");
+        tracing::debug!(program = %found.display(), pool = %path.display(), library = %library.display(), "starting");
         let error = Command::new(&found)
             .arg0(&word)
             .args(arguments)
             .env("LD_PRELOAD", preload(library.as_os_str()))
             .env("ASAN_OPTIONS", asan_options())
-            .env("VSHMEM_POOL", &place)
+            .env("VSHMEM_POOL", &path)
             .env("VSHMEM_POOL_NAME", session.client().pool().name())
             .env("VSHMEM_SHARE", &self.share)
             .env("VSHMEM_FTOK", ftok)
@@ -162,20 +162,20 @@ fn check_spin() -> Result<(), Failure> {
 /// Joins. A table that is full of programs that have just ended is emptied by the agent's next
 /// round, so that is waited for.
 fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
-    let place = link.place().to_owned();
+    let path = link.path().to_owned();
     let mut timeout = StallProofTimeout::new(Instant::now(), REAP_TIMEOUT, MOST_OF_A_LOOK);
     let mut link = Some(link);
     loop {
         let next = match link.take() {
             Some(link) => link,
-            None => vshmem_session::find(&place.to_string_lossy())?,
+            None => vshmem_session::find(&path.to_string_lossy())?,
         };
         match Session::join(next) {
             Err(SessionError::Join { error: JoinError::Full { .. }, .. })
                 if !timeout.is_over(Instant::now()) =>
             {
                 // Without one, it is not emptied.
-                let _ = vshmem_agent::start(&place);
+                let _ = vshmem_agent::start(&path);
                 std::thread::sleep(Duration::from_millis(100));
             }
             other => return Ok(other?),
@@ -221,23 +221,23 @@ fn asan_options() -> OsString {
 
 /// Where the library may be, in order.
 pub fn library_places() -> Vec<PathBuf> {
-    let mut places = Vec::new();
+    let mut paths = Vec::new();
     if let Some(beside) = std::env::current_exe().ok().as_deref().and_then(Path::parent) {
-        places.push(beside.to_owned());
+        paths.push(beside.to_owned());
         if let Some(above) = beside.parent() {
-            places.push(above.join("lib/vshmem"));
-            places.push(above.join("lib"));
+            paths.push(above.join("lib/vshmem"));
+            paths.push(above.join("lib"));
         }
     }
-    places.extend(["/usr/lib/vshmem", "/usr/local/lib/vshmem"].map(PathBuf::from));
-    places.into_iter().map(|directory| directory.join(LIBRARY)).collect()
+    paths.extend(["/usr/lib/vshmem", "/usr/local/lib/vshmem"].map(PathBuf::from));
+    paths.into_iter().map(|directory| directory.join(LIBRARY)).collect()
 }
 
 /// Finds the library.
 pub fn library() -> Result<PathBuf, Failure> {
-    let places = library_places();
-    let Some(found) = places.iter().find(|place| place.is_file()) else {
-        let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    let paths = library_places();
+    let Some(found) = paths.iter().find(|path| path.is_file()) else {
+        let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return failed(format!(
             "{LIBRARY} is not installed: it is at none of {}. `apt-get install --reinstall vshmem` installs it again; in the source tree `make build` builds it",
             shown.join(", ")

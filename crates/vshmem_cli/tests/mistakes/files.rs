@@ -7,7 +7,7 @@ use super::row::{Mistake, Place, nothing, pool};
 
 /// Writes into the pool's file.
 fn patch(place: &Place, at: u64, bytes: &[u8]) {
-    let file = OpenOptions::new().write(true).open(place.pool.place()).unwrap();
+    let file = OpenOptions::new().write(true).open(place.pool.path()).unwrap();
     file.write_all_at(bytes, at).unwrap();
 }
 
@@ -86,7 +86,7 @@ pub const ROWS: &[Mistake] = &[
         what: "a truncated pool",
         setup: |place| {
             pool(place);
-            let file = OpenOptions::new().write(true).open(place.pool.place()).unwrap();
+            let file = OpenOptions::new().write(true).open(place.pool.path()).unwrap();
             file.set_len(1 << 20).unwrap();
         },
         line: "pool check {pool}",

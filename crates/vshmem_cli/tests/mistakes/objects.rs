@@ -117,7 +117,7 @@ pub const ROWS: &[Mistake] = &[
         setup: |place| {
             pool(place);
             place.keep(Client::start_monitor(&place.pool));
-            let file = std::fs::OpenOptions::new().write(true).open(place.pool.place()).unwrap();
+            let file = std::fs::OpenOptions::new().write(true).open(place.pool.path()).unwrap();
             std::os::unix::fs::FileExt::write_all_at(&file, &[0xff; 16], 16).unwrap();
         },
         line: "pool rm {pool}",

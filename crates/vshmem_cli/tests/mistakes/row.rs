@@ -78,7 +78,7 @@ impl Place {
 
     fn fill(&self, text: &str) -> String {
         text.replace("{pool}", &self.pool.0)
-            .replace("{file}", &self.pool.place().display().to_string())
+            .replace("{file}", &self.pool.path().display().to_string())
             .replace("{dir}", &self.directory.path().display().to_string())
             .replace("{self}", &std::process::id().to_string())
     }

@@ -42,9 +42,9 @@ impl Host {
     }
 
     pub fn write(&self, file: &str, text: &str) {
-        let place = self.root().join(file);
-        fs::create_dir_all(place.parent().unwrap()).unwrap();
-        fs::write(place, text).unwrap();
+        let path = self.root().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     /// What there is, file by file. What was written has no line's end.

@@ -247,11 +247,11 @@ fn a_pool_that_another_process_made_meanwhile_is_not_removed() {
     // Killed when the pool is noted and not yet made: the beginning, three settings, the pool.
     let killed = host.apply(&plan, "host", 1 + 2 * 3 + 1);
     assert_eq!(killed.status.signal(), Some(9));
-    assert!(!name.place().exists());
+    assert!(!name.path().exists());
     expect(0, &["pool", "create", &name.0, "--size", "8M"]);
     let output = host.run(&["undo"], 0);
     assert!(output.status.success(), "{}", complaint(&output));
-    assert!(name.place().exists());
+    assert!(name.path().exists());
     assert_eq!(host.files(), before);
 }
 
@@ -275,7 +275,7 @@ fn what_cannot_be_applied_is_a_sentence() {
     let plan = host.plan(&name, &["--pool", "8M"]);
     let said = complaint(&host.apply(&plan, "host", 0));
     assert!(said.contains("there is one of that name already"), "{said}");
-    assert!(Path::new(&name.place()).exists());
+    assert!(Path::new(&name.path()).exists());
     host.write("sys/devices/system/cpu/online", "0\n");
     let said = complaint(&host.apply(&plan, "host", 0));
     assert!(said.contains("another machine: it uses CPUs 1, and this one has 0"), "{said}");
@@ -294,11 +294,11 @@ fn what_others_may_write_is_not_undone() {
     assert!(host.apply(&plan, "host", 0).status.success());
     let state = host.root().join("run/vshmem/plan/plan.json");
     let directory = state.parent().unwrap();
-    for (place, open, closed) in [(state.as_path(), 0o622, 0o600), (directory, 0o730, 0o700)] {
-        fs::set_permissions(place, fs::Permissions::from_mode(open)).unwrap();
+    for (path, open, closed) in [(state.as_path(), 0o622, 0o600), (directory, 0o730, 0o700)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(open)).unwrap();
         let said = complaint(&host.run(&["undo"], 0));
         assert!(said.contains("others may change it"), "{said}");
-        fs::set_permissions(place, fs::Permissions::from_mode(closed)).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(closed)).unwrap();
     }
     let elsewhere = host.directory.path().join("elsewhere.json");
     fs::rename(&state, &elsewhere).unwrap();
@@ -317,8 +317,8 @@ fn a_user_who_is_not_root_is_told_that_plans_are_roots() {
     }
     let host = Host::new();
     let plan = host.plan(&Name::new("users"), &[]);
-    let open = |place: &Path, mode| {
-        fs::set_permissions(place, fs::Permissions::from_mode(mode)).unwrap();
+    let open = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     open(host.directory.path(), 0o755);
     fs::create_dir(host.root().join("run/vshmem")).unwrap();
@@ -387,7 +387,7 @@ fn guests_and_pool_are_gone_whatever_moment_apply_is_killed_at() {
         // What was killed before it let QEMU begin leaves a shell that finds its input closed.
         until("no process of the plan is left", || processes(&part).is_empty());
         assert_eq!(host.files(), before, "killed at {kill_at}");
-        assert!(!name.place().exists(), "killed at {kill_at}");
+        assert!(!name.path().exists(), "killed at {kill_at}");
         if !was_killed {
             // The beginning, three settings, the pool, and five moments of each guest.
             assert_eq!(kill_at, 1 + 2 * 3 + 2 + 2 * 5 + 1);
@@ -413,11 +413,11 @@ fn a_guest_that_does_not_start_is_a_sentence_and_the_rest_is_undone() {
         let said = complaint(&output);
         assert!(said.contains("QEMU ended and said") && said.contains("been undone"), "{said}");
         assert_eq!(host.files(), before);
-        assert!(!name.place().exists());
+        assert!(!name.path().exists());
     }
 }
 
 fn vshmem_is_without_qemu() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    !std::env::split_paths(&path).any(|place| place.join("qemu-system-x86_64").is_file())
+    !std::env::split_paths(&path).any(|path| path.join("qemu-system-x86_64").is_file())
 }

@@ -41,8 +41,8 @@ pub fn be() {
     let add = Operation { number: 0, change: 1, no_wait: true, undo: true };
     me.semop(set, &[add], None, &Superuser).unwrap();
     if let Ok(command) = std::env::var(AGENT) {
-        let place = session.link().place();
-        let status = Command::new(command).args(["agent", "--pool"]).arg(place).status().unwrap();
+        let path = session.link().path();
+        let status = Command::new(command).args(["agent", "--pool"]).arg(path).status().unwrap();
         assert!(status.success());
     }
     await_end();

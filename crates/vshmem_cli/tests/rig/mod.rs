@@ -25,14 +25,14 @@ impl Name {
         name
     }
 
-    pub fn place(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/shm/vshmem.{}", self.0))
     }
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.place());
+        let _ = fs::remove_file(self.path());
     }
 }
 
@@ -88,8 +88,8 @@ pub fn json(words: &[&str]) -> serde_json::Value {
 /// Makes a pool that says of itself what another one does, as a member can write it.
 pub fn forge(pool: &Name, forged: &Name) {
     use std::os::unix::fs::FileExt;
-    fs::copy(pool.place(), forged.place()).unwrap();
-    let file = fs::OpenOptions::new().write(true).open(forged.place()).unwrap();
+    fs::copy(pool.path(), forged.path()).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(forged.path()).unwrap();
     // Else it would be known for a copy.
     let nothing = [0; size_of::<vshmem_wire::HostRecord>()];
     file.write_all_at(&nothing, vshmem_wire::HOST_RECORD_OFFSET).unwrap();
@@ -98,24 +98,24 @@ pub fn forge(pool: &Name, forged: &Name) {
 /// Writes a program that others may run. A process of its own writes it: a file that this process
 /// had open for writing could still be open in a child that another test's thread has just forked,
 /// and `execve` would fail with ETXTBSY.
-pub fn write_program(place: &Path, bytes: &[u8]) {
+pub fn write_program(path: &Path, bytes: &[u8]) {
     let mut install = Command::new("install")
         .args(["-m", "755", "/dev/stdin"])
-        .arg(place)
+        .arg(path)
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
     install.stdin.take().unwrap().write_all(bytes).unwrap();
-    assert!(install.wait().unwrap().success(), "{place:?} was not written");
+    assert!(install.wait().unwrap().success(), "{path:?} was not written");
 }
 
 /// Writes a copy of the command that others may run, as [`write_program`] does.
-pub fn copy_command(place: &Path) {
+pub fn copy_command(path: &Path) {
     let copied = Command::new("install")
         .args(["-m", "755", env!("CARGO_BIN_EXE_vshmem")])
-        .arg(place)
+        .arg(path)
         .status();
-    assert!(copied.unwrap().success(), "{place:?} was not written");
+    assert!(copied.unwrap().success(), "{path:?} was not written");
 }
 
 /// Waits for a state; the bound only ends a test that has failed.
@@ -155,9 +155,9 @@ impl Installed {
 
     /// Writes an executable file.
     pub fn program(&self, name: &str, bytes: &[u8], mode: u32) -> PathBuf {
-        let place = self.directory.path().join(name);
-        write_program(&place, bytes);
-        fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
-        place
+        let path = self.directory.path().join(name);
+        write_program(&path, bytes);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
     }
 }

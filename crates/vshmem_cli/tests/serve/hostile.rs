@@ -101,10 +101,10 @@ fn nonsense_on_the_control_socket_is_passed_over() {
     let server = Server::start(&name, &[]);
     let guest = Qemu::connect(&server.socket, 1);
     let control = UnixDatagram::unbound().unwrap();
-    let place = vshmem_link::control_socket(&name.0);
+    let path = vshmem_link::control_socket(&name.0);
     for word in [&b""[..], b"ring", b"ring x", b"ring 99999999999", &[0xff; 4096], b"stop"] {
         for _ in 0..50 {
-            control.send_to(word, &place).unwrap();
+            control.send_to(word, &path).unwrap();
         }
     }
     Served::of(&name.0).notify(guest.id()).unwrap();

@@ -81,17 +81,17 @@ fn nothing_is_left_after_a_server_that_was_asked_to_stop() {
     let name = pool("tidy");
     let server = Server::start(&name, &[]);
     let paths = vshmem_serve::ServerPaths::usual(&name.0);
-    for place in [&paths.socket, &paths.control, &paths.record] {
-        assert!(place.exists(), "{}", place.display());
+    for path in [&paths.socket, &paths.control, &paths.record] {
+        assert!(path.exists(), "{}", path.display());
     }
-    let mode = |place: &Path| {
+    let mode = |path: &Path| {
         use std::os::unix::fs::PermissionsExt;
-        std::fs::metadata(place).unwrap().permissions().mode() & 0o777
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
     };
     assert_eq!((mode(&paths.socket), mode(&paths.control)), (0o600, 0o600));
     server.stop();
-    for place in [&paths.socket, &paths.control, &paths.record] {
-        assert!(!place.exists(), "{}", place.display());
+    for path in [&paths.socket, &paths.control, &paths.record] {
+        assert!(!path.exists(), "{}", path.display());
     }
     let rows = vshmem_session::open_pool(vshmem_session::find(&name.0).unwrap().as_ref()).unwrap();
     assert!(rows.domains().unwrap().iter().all(|row| row.address.is_none()));
@@ -229,7 +229,7 @@ fn what_cannot_be_served_is_refused() {
         assert!(rig::complaint(&output).contains("from 1 to 64"));
     }
     expect(2, &["pool", "serve", &name.0, "--vectors", "many"]);
-    expect(2, &["pool", "serve", name.place().to_str().unwrap()]);
+    expect(2, &["pool", "serve", name.path().to_str().unwrap()]);
     let odd = rig::Name::new("odd");
     expect(0, &["pool", "create", &odd.0, "--size", "9M"]);
     refusal(&["pool", "serve", &odd.0], &["power of two", "16M"]);
@@ -237,9 +237,9 @@ fn what_cannot_be_served_is_refused() {
     expect(0, &["pool", "create", &labelled.0, "--size", "8M", "--dax"]);
     refusal(&["pool", "serve", &labelled.0], &["--dax", "nvdimm"]);
     let file = tempfile::NamedTempFile::new().unwrap();
-    let place = file.path().to_str().unwrap();
+    let path = file.path().to_str().unwrap();
     refusal(
-        &["pool", "serve", &name.0, "--socket", place],
+        &["pool", "serve", &name.0, "--socket", path],
         &["not a socket", "--socket /run/vshmem"],
     );
     refusal(&["pool", "serve", &name.0, "--socket", "/nowhere/at/all"], &["cannot listen"]);

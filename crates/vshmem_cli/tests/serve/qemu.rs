@@ -34,9 +34,9 @@ pub struct Qemu {
 
 impl Qemu {
     /// Connects, and reads until the device is set up.
-    pub fn connect(place: &Path, vectors: usize) -> Self {
+    pub fn connect(path: &Path, vectors: usize) -> Self {
         let qemu =
-            Self { socket: UnixStream::connect(place).expect("a server"), learnt: Arc::default() };
+            Self { socket: UnixStream::connect(path).expect("a server"), learnt: Arc::default() };
         while qemu.learnt.lock().unwrap().own.len() < vectors {
             assert!(qemu.read(true), "the server has closed the connection");
         }

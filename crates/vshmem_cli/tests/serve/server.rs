@@ -46,8 +46,8 @@ impl Server {
                 heard.lock().unwrap().push(line);
             }
         });
-        let place = vshmem_serve::ServerPaths::usual(&name.0).socket;
-        let server = Self { child, socket: place, said };
+        let path = vshmem_serve::ServerPaths::usual(&name.0).socket;
+        let server = Self { child, socket: path, said };
         server.until_said("guests connect at");
         server
     }
@@ -85,8 +85,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for place in [&self.socket, &self.socket.with_extension("control")] {
-            let _ = std::fs::remove_file(place);
+        for path in [&self.socket, &self.socket.with_extension("control")] {
+            let _ = std::fs::remove_file(path);
         }
         let _ = std::fs::remove_file(self.socket.with_extension("record"));
     }

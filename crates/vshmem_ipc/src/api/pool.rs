@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::api::errno::answer;
 use crate::check;
-use crate::check::look::Finding;
+use crate::check::checker::Finding;
 use crate::check::space::{self, PoolSpace};
 use crate::listing::rows::{
     ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectActivity, ObjectRow,

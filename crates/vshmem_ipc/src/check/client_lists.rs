@@ -3,8 +3,8 @@
 use vshmem_sync::{Fault, ListEntry, field, thread_list_entry};
 use vshmem_wire::{ClientListHead, ClientSlot, Layout};
 
+use crate::check::checker::Checker;
 use crate::check::client_table::ClientTable;
-use crate::check::look::Checker;
 use crate::pool::clients::client_at;
 use crate::sem::undo_records::undo_list_entry;
 

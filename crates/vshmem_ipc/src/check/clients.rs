@@ -8,9 +8,9 @@ use vshmem_wire::{
     WaitState,
 };
 
+use crate::check::checker::Checker;
 use crate::check::client_lists::Listed;
 use crate::check::client_table::{ClientTable, Owner};
-use crate::check::look::Checker;
 use crate::pool::clients::{client_at, slot_of};
 use crate::pool::threads::thread_at;
 

@@ -8,9 +8,9 @@ use vshmem_wire::{
     SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
+use crate::check::checker::Checker;
 use crate::check::client_lists::Listed;
 use crate::check::client_table::{ClientTable, Owner};
-use crate::check::look::Checker;
 use crate::check::objects::Objects;
 use crate::msg::message::Header;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};

@@ -5,11 +5,11 @@
 //! bounded by the size of its table, and every index is checked: a pool full of garbage yields
 //! findings and nothing else.
 
+pub(crate) mod checker;
 mod client_lists;
 mod client_table;
 mod clients;
 mod heap;
-pub(crate) mod look;
 mod names;
 mod objects;
 mod pages;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use vshmem_mem::{AtomicU32, futex_wait};
 use vshmem_sync::Fault;
 
-use crate::check::look::{Checker, Finding, is_cut};
+use crate::check::checker::{Checker, Finding, is_cut};
 use crate::error::Failure;
 use crate::pool::open::Pool;
 
@@ -47,14 +47,14 @@ const PAUSES: &[Duration] = if cfg!(fuzzing) {
 /// are at work, each look finds steps that are under way, but hardly the same ones. A step of a
 /// process that is stopped shows as a finding.
 pub(crate) fn check(pool: &Pool) -> Result<Vec<Finding>, Failure> {
-    let mut findings = look(pool)?;
+    let mut findings = check_once(pool)?;
     for &pause in PAUSES {
         if findings.is_empty() {
             break;
         }
         // No thread wakes it: a word of its own, which stays as it is.
         let _ = futex_wait(&AtomicU32::new(0), 0, pause);
-        let again = look(pool)?;
+        let again = check_once(pool)?;
         if !is_cut(&again) {
             let again: HashSet<Finding> = again.into_iter().collect();
             findings.retain(|finding| again.contains(finding));
@@ -63,11 +63,11 @@ pub(crate) fn check(pool: &Pool) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-fn look(pool: &Pool) -> Result<Vec<Finding>, Failure> {
-    let mut look =
+fn check_once(pool: &Pool) -> Result<Vec<Finding>, Failure> {
+    let mut checker =
         Checker { pool, layout: pool.layout(), pending: HashMap::new(), findings: Vec::new() };
-    look.everything()?;
-    Ok(look.findings)
+    checker.everything()?;
+    Ok(checker.findings)
 }
 
 impl Checker<'_> {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, ObjectState};
 
+use crate::check::checker::{Checker, name_of};
 use crate::check::heap::Uses;
-use crate::check::look::{Checker, name_of};
 use crate::check::objects::Objects;
 use crate::pool::id::Kind;
 use crate::registry::{name, table};

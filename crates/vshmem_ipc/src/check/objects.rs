@@ -8,8 +8,8 @@ use vshmem_wire::{
     ObjectHeader, ObjectKey, ObjectName, ObjectState, ShmSlot,
 };
 
+use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::{ClientTable, Owner};
-use crate::check::look::{Checker, name_of};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::registry::attach_records::attach_at;

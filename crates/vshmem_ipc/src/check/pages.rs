@@ -7,7 +7,7 @@ use vshmem_wire::{
     ExtentSlot, ExtentState, ObjectName, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot,
 };
 
-use crate::check::look::Checker;
+use crate::check::checker::Checker;
 use crate::check::objects::Objects;
 use crate::memory::{dirty, extents};
 use crate::pool::id::Kind;

@@ -14,7 +14,7 @@ use crate::memory::change;
 use crate::msg::queue::Queue;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::pool::domains;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::threads::thread_at;
 use crate::recovery::{domain, reap, reclaim};
 use crate::registry::table::{self, per_kind};
@@ -145,22 +145,22 @@ fn repair_objects(context: &Context) -> Result<(), Failure> {
         for index in 0..kind.area(layout).count as u32 {
             let slot = table::slot_at(layout, kind, index)?;
             let slot_state = table::slot_state(map, slot)?;
-            let place = Place { index, sequence: slot_state.sequence };
+            let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
             let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Dying);
             match kind {
                 Kind::Segment if slot_state.is(ObjectState::Creating) => {
                     let maker = load_word(map, field!(slot, ShmSlot, maker));
                     let maker = maker?;
                     if !is_somebody(context, maker)? {
-                        create::abandon_segment(context, &lock_context, place);
+                        create::abandon_segment(context, &lock_context, object_slot);
                     }
                 }
                 Kind::Semaphore if there => {
-                    let set = Set::read(context.pool(), place, slot)?;
+                    let set = Set::read(context.pool(), object_slot, slot)?;
                     sem::serve::recover_set(context, &lock_context, &set)?;
                 }
                 Kind::Queue if there => {
-                    let queue = Queue { index, sequence: place.sequence, slot };
+                    let queue = Queue { index, sequence: object_slot.sequence, slot };
                     msg::serve::recover_queue(context, &lock_context, &queue)?;
                 }
                 _ => {}

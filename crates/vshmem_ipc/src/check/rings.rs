@@ -7,8 +7,8 @@ use vshmem_wire::{
     RING_PAYLOAD_BYTES, RING_SLOTS, RingReserve,
 };
 
+use crate::check::checker::Checker;
 use crate::check::heap::{Use, Uses};
-use crate::check::look::Checker;
 use crate::check::objects::Objects;
 use crate::msg::awaited_types::says_list;
 use crate::msg::fast_send::is_large_in;

@@ -5,7 +5,7 @@ use vshmem_wire::{
     AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, SlabMeta, ThreadSlot, UndoSlot,
 };
 
-use crate::check::look::Checker;
+use crate::check::checker::Checker;
 use crate::error::Failure;
 use crate::memory::dirty;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};

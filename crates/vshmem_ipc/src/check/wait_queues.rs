@@ -9,8 +9,8 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
+use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::ClientTable;
-use crate::check::look::{Checker, name_of};
 use crate::check::objects::Objects;
 use crate::futex::Bucket;
 use crate::msg::awaited_types::{AwaitedTypes, says_list};

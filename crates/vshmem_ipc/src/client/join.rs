@@ -20,7 +20,7 @@ use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{domain, reap, threads};
 
 /// Everything of joining that may be refused. Returns the client's id.
-fn find_place(
+fn claim_client_slot(
     context: &Context,
     identity: &DomainIdentity,
     process: Process,
@@ -274,7 +274,7 @@ pub(crate) fn join(
     gone: &dyn Fn(u32, u64) -> bool,
 ) -> Result<Context, JoinError> {
     let context = Context::new(pool, identity.digest(), process.pid, words, wake_scope, &UPCALLS);
-    match find_place(&context, identity, process, gone) {
+    match claim_client_slot(&context, identity, process, gone) {
         Ok(client) => finish_join(&context, client)?,
         Err(error) => {
             let (map, threads) = (context.pool.map(), context.pool.layout().threads);

@@ -11,7 +11,7 @@ use vshmem_sync::Fault;
 use vshmem_wire::{Layout, WORD_BYTES};
 
 use crate::error::Failure;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 
 /// Marks a word that says something.
 const REPORTED: u64 = 1 << 63;
@@ -37,11 +37,16 @@ impl ReportedSizes {
     }
 
     /// The size of an object that a get call has found or made.
-    pub(crate) fn record_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Failure> {
+    pub(crate) fn record_size(
+        &self,
+        kind: Kind,
+        object_slot: ObjectSlot,
+        size: u32,
+    ) -> Result<(), Failure> {
         let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
-        let word = REPORTED | u64::from(place.sequence & 0xffff) << 32 | u64::from(size);
+        let word = REPORTED | u64::from(object_slot.sequence & 0xffff) << 32 | u64::from(size);
         Ok(words
-            .store(self.at(kind, place.index), word, Ordering::Relaxed)
+            .store(self.at(kind, object_slot.index), word, Ordering::Relaxed)
             .map_err(|_| Errno::INVAL)?)
     }
 
@@ -52,15 +57,15 @@ impl ReportedSizes {
     pub(crate) fn check_size(
         &self,
         kind: Kind,
-        place: Place,
+        object_slot: ObjectSlot,
         size: u32,
         slot: u64,
     ) -> Result<(), Failure> {
         let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
-        let at = self.at(kind, place.index);
+        let at = self.at(kind, object_slot.index);
         let word = words.load(at, Ordering::Relaxed).map_err(|_| Errno::INVAL)?;
-        if word & REPORTED == 0 || (word >> 32) as u32 & 0xffff != place.sequence & 0xffff {
-            return self.record_size(kind, place, size);
+        if word & REPORTED == 0 || (word >> 32) as u32 & 0xffff != object_slot.sequence & 0xffff {
+            return self.record_size(kind, object_slot, size);
         }
         if word as u32 == size {
             Ok(())

@@ -14,7 +14,7 @@ use crate::listing::rows::{Awaited, ObjectActivity, ObjectRow, ThreadActivity, T
 use crate::msg::count::sent;
 use crate::msg::queue::Queue;
 use crate::msg::sizes::sizes;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
@@ -27,8 +27,8 @@ pub(crate) fn object_activities(pool: &Pool) -> Result<Vec<ObjectActivity>, Fail
         for row in objects(pool, kind)? {
             let slot = table::slot_at(pool.layout(), row.kind, row.index)?;
             let before = table::slot_state(pool.map(), slot)?;
-            let place = Place { index: row.index, sequence: before.sequence };
-            let activity = object_activity(pool, row, place, slot)?;
+            let object_slot = ObjectSlot { index: row.index, sequence: before.sequence };
+            let activity = object_activity(pool, row, object_slot, slot)?;
             if table::slot_state(pool.map(), slot)?.sequence == before.sequence {
                 rows.push(activity);
             }
@@ -40,7 +40,7 @@ pub(crate) fn object_activities(pool: &Pool) -> Result<Vec<ObjectActivity>, Fail
 fn object_activity(
     pool: &Pool,
     row: ObjectRow,
-    place: Place,
+    object_slot: ObjectSlot,
     slot: u64,
 ) -> Result<ObjectActivity, Fault> {
     let map = pool.map();
@@ -48,14 +48,14 @@ fn object_activity(
     let (count, modulus) = match row.kind {
         // Each attach and each detach writes the number of attaches.
         Kind::Segment => (map.load(tag_at(field!(slot, ShmSlot, attached)), Ordering::Acquire)?, 0),
-        Kind::Semaphore => (Set::read(pool, place, slot)?.operations(map)?, 0),
+        Kind::Semaphore => (Set::read(pool, object_slot, slot)?.operations(map)?, 0),
         Kind::Queue => {
-            let queue = Queue::at(place, slot);
+            let queue = Queue::at(object_slot, slot);
             seen = sizes(map, pool.layout(), &queue)?;
             (sent(map, &queue)?.into(), 1 << 32)
         }
     };
-    let id = place.id();
+    let id = object_slot.id();
     let (messages_seen, bytes_seen) = seen;
     Ok(ObjectActivity { kind: row.kind, id, count, modulus, messages_seen, bytes_seen })
 }
@@ -104,16 +104,16 @@ fn thread_wait(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
     };
     // What it waits at may have gone just now, or be what a peer has made up.
     let Ok(slot) = table::slot_at(pool.layout(), object, index) else { return Ok(None) };
-    let place = Place { index, sequence: table::slot_state(map, slot)?.sequence };
-    let last = last_active(pool, place, slot, awaited)?;
-    Ok(Some(ThreadWait { kind: object, id: place.id(), awaited, last }))
+    let object_slot = ObjectSlot { index, sequence: table::slot_state(map, slot)?.sequence };
+    let last = last_active(pool, object_slot, slot, awaited)?;
+    Ok(Some(ThreadWait { kind: object, id: object_slot.id(), awaited, last }))
 }
 
 fn wait_by_address(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
     let Some(address) = address_of(pool, at)? else { return Ok(None) };
     let slot = table::slot_at(pool.layout(), Kind::Segment, address.segment)?;
     let sequence = table::slot_state(pool.map(), slot)?.sequence;
-    let id = Place { index: address.segment, sequence }.id();
+    let id = ObjectSlot { index: address.segment, sequence }.id();
     let awaited = Awaited::Address { offset: address.offset };
     Ok(Some(ThreadWait { kind: Kind::Segment, id, awaited, last: None }))
 }
@@ -121,14 +121,14 @@ fn wait_by_address(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
 /// Who can be expected to end a wait: the process that did the opposite there last.
 fn last_active(
     pool: &Pool,
-    place: Place,
+    object_slot: ObjectSlot,
     slot: u64,
     awaited: Awaited,
 ) -> Result<Option<ProcessRef>, Fault> {
     let map = pool.map();
     let process_ref = match awaited {
         Awaited::Semaphore { number, .. } => {
-            let Ok(set) = Set::read(pool, place, slot) else { return Ok(None) };
+            let Ok(set) = Set::read(pool, object_slot, slot) else { return Ok(None) };
             if number >= set.count {
                 return Ok(None);
             }

@@ -8,7 +8,7 @@ use vshmem_wire::{
 
 use crate::error::{Failure, flatten};
 use crate::listing::rows::{Entry, FoundBy, LockRow, ObjectRow, Particulars, Usage};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::registry::name;
 use crate::registry::permission::Permission;
@@ -27,7 +27,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let slot = table::slot_at(layout, row.kind, row.index)?;
     let slot_state = table::slot_state(map, slot)?;
-    let place = Place { index: row.index, sequence: slot_state.sequence };
+    let object_slot = ObjectSlot { index: row.index, sequence: slot_state.sequence };
     let get = |at: u64| load_value(map, at);
     let process_ref = |at: u64| get(at).map(ProcessRef::unpack);
     let particulars = match row.kind {
@@ -50,7 +50,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
         Kind::Semaphore => Particulars::Semaphore {
             count: get(field!(slot, SemSlot, count))?,
             operated: get(field!(slot, ObjectHeader, used))?,
-            last: set::last_operator(pool, &Set::read(pool, place, slot)?, 0)?,
+            last: set::last_operator(pool, &Set::read(pool, object_slot, slot)?, 0)?,
         },
         Kind::Queue => {
             let (count, bytes) = crate::msg::status::totals(map, pool.layout(), slot)?;
@@ -69,7 +69,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
     Ok(Entry {
         kind: row.kind,
         index: row.index,
-        id: place.id(),
+        id: object_slot.id(),
         found_by: found_by(pool, row.kind, slot)?,
         permission: Permission::read(map, slot)?,
         changed: get(field!(slot, ObjectHeader, changed))?,

@@ -67,7 +67,7 @@ pub(crate) fn sent(map: &Map, queue: &Queue) -> Result<u32, Fault> {
     let mut past_ring_word = load_word(map, at!(queue, count))?;
     let mut sent = 0;
     for _ in 0..MOST_LOOKS {
-        let position = MessageRing::look(map, queue.ring())?.next_position();
+        let position = MessageRing::read(map, queue.ring())?.next_position();
         let now = load_word(map, at!(queue, count))?;
         sent = (position as u32).wrapping_add(past_ring(now));
         // The same before and after: they belong together.

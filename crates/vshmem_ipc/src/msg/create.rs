@@ -26,13 +26,13 @@ pub(crate) fn msgget(
     let pool = context.pool();
     let layout = pool.layout();
     for _ in 0..MOST_TRIES {
-        if let Some(place) = lookup::existing(context, Kind::Queue, key, flags)? {
-            let queue = match queue::find(context, place.id()) {
+        if let Some(object_slot) = lookup::existing(context, Kind::Queue, key, flags)? {
+            let queue = match queue::find(context, object_slot.id()) {
                 Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?,
             };
             queue::permission(context, &queue)?.allow(caller, mode_of(flags))?;
-            return Ok(place.id());
+            return Ok(object_slot.id());
         }
         let permission = Permission::of_new(key, flags, caller);
         let slot_guard = context.slot_guard()?;
@@ -43,11 +43,11 @@ pub(crate) fn msgget(
             if exists {
                 return Ok(Ok(None));
             }
-            let Some(place) = table::take_slot(txn, layout, Kind::Queue)? else {
+            let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
                 return Ok(Err(Errno::NOSPC));
             };
-            let slot = table::slot_at(layout, Kind::Queue, place.index)?;
-            let queue = Queue { index: place.index, sequence: place.sequence, slot };
+            let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
+            let queue = Queue { index: object_slot.index, sequence: object_slot.sequence, slot };
             let limit = pool.geometry().msgmnb;
             describe(
                 txn,
@@ -57,13 +57,13 @@ pub(crate) fn msgget(
             )?;
             txn.update_word(at!(queue, name), ObjectName::SystemV.pack())?;
             if key != 0 {
-                table::enter_key(txn, layout, Kind::Queue, place.index)?;
+                table::enter_key(txn, layout, Kind::Queue, object_slot.index)?;
             }
             txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
-            Ok(Ok(Some(place)))
+            Ok(Ok(Some(object_slot)))
         });
-        if let Some(place) = flatten(made)? {
-            return Ok(place.id());
+        if let Some(object_slot) = flatten(made)? {
+            return Ok(object_slot.id());
         }
     }
     let keys = layout.keys[Kind::Queue as usize];

@@ -20,7 +20,7 @@ use crate::msg::fast_send::keep;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::{RingChunk, claim_spare};
 use crate::pool::chunk::Chunk;
-use crate::pool::id::Place;
+use crate::pool::id::ObjectSlot;
 
 /// Words of a queue's slot.
 const WORDS: usize = size_of::<MsgSlot>() / WORD_BYTES as usize;
@@ -68,7 +68,7 @@ macro_rules! stamp {
 impl<'a> Glimpse<'a> {
     #[inline(always)]
     pub fn of(context: &'a Context, id: i32) -> Option<Self> {
-        let Place { index, sequence } = Place::of(id)?;
+        let ObjectSlot { index, sequence } = ObjectSlot::of(id)?;
         let slot = context.pool().layout().msg.at(index)?;
         let fields = structure!(context.pool().map(), slot, MsgSlot).ok()?;
         Some(Self { queue: Queue { index, sequence, slot }, fields, has_times: true })

@@ -7,7 +7,7 @@ use vshmem_wire::{ObjectHeader, ObjectState, WaitKind};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::registry::name;
 use crate::registry::permission::Permission;
@@ -128,18 +128,18 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
-        let Some(slot) = pool.layout().msg.at(place.index) else {
+    pub fn find(pool: &Pool, object_slot: ObjectSlot) -> Result<Option<Self>, Fault> {
+        let Some(slot) = pool.layout().msg.at(object_slot.index) else {
             return Ok(None);
         };
         let slot_state = table::slot_state(pool.map(), slot)?;
-        let found = slot_state.is(ObjectState::Live) && slot_state.sequence == place.sequence;
-        Ok(found.then_some(Self::at(place, slot)))
+        let found = slot_state.is(ObjectState::Live) && slot_state.sequence == object_slot.sequence;
+        Ok(found.then_some(Self::at(object_slot, slot)))
     }
 
     /// The queue in that slot, whatever its state.
-    pub fn at(place: Place, slot: u64) -> Self {
-        Self { index: place.index, sequence: place.sequence, slot }
+    pub fn at(object_slot: ObjectSlot, slot: u64) -> Self {
+        Self { index: object_slot.index, sequence: object_slot.sequence, slot }
     }
 
     pub fn lock(&self) -> u64 {
@@ -189,8 +189,8 @@ impl Queue {
     /// Whether this is known to be a queue of System V, as it is after [`find`].
     #[inline]
     pub(crate) fn is_known_as_system_v(&self, context: &Context) -> bool {
-        let place = Place { index: self.index, sequence: self.sequence };
-        context.ring_hints.is_system_v(self.index, place.id())
+        let object_slot = ObjectSlot { index: self.index, sequence: self.sequence };
+        context.ring_hints.is_system_v(self.index, object_slot.id())
     }
 
     pub(crate) fn state_word(&self, state: ObjectState) -> u32 {
@@ -206,8 +206,9 @@ impl Queue {
 /// The System V queue of an id.
 #[inline]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
-    let place = Place::of(id).ok_or(Errno::INVAL)?;
-    let queue = flatten(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))?;
+    let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
+    let queue =
+        flatten(Queue::find(context.pool(), object_slot).map(|found| found.ok_or(Errno::INVAL)))?;
     // That is on a cache line of its own, which no other call of System V reads.
     if queue.is_known_as_system_v(context) || is_system_v(context, &queue, id)? {
         Ok(queue)
@@ -228,8 +229,8 @@ fn is_system_v(context: &Context, queue: &Queue, id: i32) -> Result<bool, Fault>
 /// The queue of an id, whether System V's or POSIX's.
 #[inline]
 pub(crate) fn find_any(context: &Context, id: i32) -> Result<Queue, Failure> {
-    let place = Place::of(id).ok_or(Errno::INVAL)?;
-    flatten(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+    let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
+    flatten(Queue::find(context.pool(), object_slot).map(|found| found.ok_or(Errno::INVAL)))
 }
 
 pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission, Failure> {

@@ -199,7 +199,7 @@ pub(crate) fn claim_spare(
 /// Frees the chunks that the slots of a queue note; says whether there were any.
 pub(crate) fn free_spare(map: &Map, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
     let mut freed = false;
-    for ring_slot in MessageRing::look(map, queue.ring())?.vacant() {
+    for ring_slot in MessageRing::read(map, queue.ring())?.vacant() {
         if let Some(spare) = SpareChunk::of(map, layout, queue.index, ring_slot)? {
             freed |= spare.free(map)?;
         }
@@ -242,7 +242,7 @@ pub(crate) fn may_follow(
         return follows_last(map, layout, last, mtype);
     }
     // As in a ring that was just opened. What was taken stays so.
-    let ring = MessageRing::look(map, queue.ring())?;
+    let ring = MessageRing::read(map, queue.ring())?;
     Ok(ring.tail_slot().word == ring_slot.word && ring.messages().next().is_none())
 }
 
@@ -283,7 +283,7 @@ fn write_first(txn: &mut Txn<'_>, at: u64, word: u64) -> Result<(), Fault> {
 #[cold]
 fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
     let map = txn.lock_context().map;
-    let ring = MessageRing::look(map, queue.ring())?;
+    let ring = MessageRing::read(map, queue.ring())?;
     if !ring.is_frozen() {
         return Ok(false);
     }
@@ -353,7 +353,7 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
         return Ok(());
     }
     let map = txn.lock_context().map;
-    let ring = MessageRing::look(map, queue.ring())?;
+    let ring = MessageRing::read(map, queue.ring())?;
     // The words of a ring that this change has just closed are not these yet.
     let Some((ring_slot, word)) =
         ring.opened().filter(|(ring_slot, _)| !txn.has_written(ring_slot.at))
@@ -404,7 +404,7 @@ pub(crate) fn new_ring(
     most_messages: u32,
 ) -> Result<(), Fault> {
     let map = txn.lock_context().map;
-    let mut ring = MessageRing::look(map, queue.ring())?;
+    let mut ring = MessageRing::read(map, queue.ring())?;
     if !ring.makes_sense() || ring.messages().next().is_some() {
         // A peer has written into it.
         for (ring_slot, word) in ring.renewed() {
@@ -426,7 +426,7 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
     let base = field!(slot, MsgSlot, ring);
     let mut totals = (0, 0);
     for _ in 0..MOST_TRIES {
-        let ring = MessageRing::look(map, base)?;
+        let ring = MessageRing::read(map, base)?;
         totals = (0, 0);
         for ring_slot in ring.messages() {
             let size = header_of(map, layout, ring_slot).map_or(0, |header| header.size);

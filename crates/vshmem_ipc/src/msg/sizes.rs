@@ -17,7 +17,7 @@ pub(crate) fn sizes(map: &Map, layout: &Layout, queue: &Queue) -> Result<(u32, u
         messages = messages.saturating_add(1);
         bytes += size.min(RING_PAYLOAD_BYTES);
     };
-    let ring = MessageRing::look(map, queue.ring())?;
+    let ring = MessageRing::read(map, queue.ring())?;
     for ring_slot in ring.messages() {
         see(header_of(map, layout, ring_slot).map_or(0, |header| header.size));
     }

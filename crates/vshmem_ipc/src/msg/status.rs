@@ -11,7 +11,7 @@ use crate::msg::list::retry;
 use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
 use crate::msg::ring::{self, ring_totals};
 use crate::msg::serve;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
@@ -92,7 +92,7 @@ fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
     let read = || -> Verdict<QueueStat> {
         let (count, bytes) = totals(map, context.pool().layout(), queue.slot)?;
         Ok(Ok(QueueStat {
-            id: Place { index: queue.index, sequence: queue.sequence }.id(),
+            id: ObjectSlot { index: queue.index, sequence: queue.sequence }.id(),
             permission: Permission::read(map, queue.slot)?,
             bytes,
             count,

@@ -66,7 +66,7 @@ pub(crate) fn enqueue_with_ring(
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> Verdict<Joined> {
-    let ring = MessageRing::look(context.pool().map(), queue.ring())?;
+    let ring = MessageRing::read(context.pool().map(), queue.ring())?;
     // Without a barrier, as the caller looks again in any case.
     if ring.tail() != Tail::Closed && look_in_ring(context, &ring, wanted)? == Some(Joined::Found) {
         return Ok(Ok(Joined::Found));
@@ -113,7 +113,7 @@ fn enqueue_holding(
         // Any thread may close a ring at any time; and only under this lock does its tail open
         // again.
         MessageRing::bar(map, queue.ring())?;
-        let ring = MessageRing::look(map, queue.ring())?;
+        let ring = MessageRing::read(map, queue.ring())?;
         let found = look_in_ring(context, &ring, wanted)?;
         if found == Some(Joined::List) {
             return Ok(Ok(found));
@@ -208,7 +208,7 @@ pub(crate) fn hand_to_waiter(
             }
             // The kernel's would not go past a full queue either. Where a slot is free there is
             // room for a short one.
-            let ring = MessageRing::look(pool.map(), queue.ring())?;
+            let ring = MessageRing::read(pool.map(), queue.ring())?;
             let is_short = header.size <= RING_SHORT_BYTES && !ring.may_hold_large();
             let has_slot = is_short && ring.tail() != Tail::Full;
             if !has_slot && !fast_send::has_room(context, queue, &ring, payload.len())? {

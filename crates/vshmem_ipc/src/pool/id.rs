@@ -31,12 +31,12 @@ impl Kind {
 
 /// Index and sequence of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ObjectSlot {
     pub index: u32,
     pub sequence: u32,
 }
 
-impl Place {
+impl ObjectSlot {
     /// The System V id.
     #[inline]
     pub fn id(self) -> i32 {
@@ -55,7 +55,7 @@ impl Place {
 /// Whether an id is one that pools give out, and so not one of the kernel's.
 #[must_use]
 pub fn is_pool_id(id: i32) -> bool {
-    Place::of(id).is_some()
+    ObjectSlot::of(id).is_some()
 }
 
 #[cfg(test)]
@@ -66,9 +66,9 @@ mod tests {
     fn ids_are_positive_and_come_back() {
         for index in [0, 1, 16383] {
             for sequence in [0, 1, 65535] {
-                let place = Place { index, sequence };
-                assert!(place.id() >= 0);
-                assert_eq!(Place::of(place.id()), Some(place));
+                let object_slot = ObjectSlot { index, sequence };
+                assert!(object_slot.id() >= 0);
+                assert_eq!(ObjectSlot::of(object_slot.id()), Some(object_slot));
             }
         }
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn ids_of_the_kernel_are_distinguished() {
         for id in [-1, 0, 1, 16383, 32768, 32768 + 5] {
-            assert_eq!(Place::of(id), None, "{id}");
+            assert_eq!(ObjectSlot::of(id), None, "{id}");
         }
     }
 }

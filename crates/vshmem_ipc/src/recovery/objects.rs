@@ -6,7 +6,7 @@ use vshmem_wire::ObjectState;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::msg::queue::Queue;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::table;
 use crate::sem::set::Set;
 use crate::{msg, sem};
@@ -23,11 +23,13 @@ pub(crate) fn recover_object(
     if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Dying) {
         return Ok(());
     }
-    let place = Place { index, sequence: slot_state.sequence };
+    let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
     match kind {
-        Kind::Semaphore => {
-            sem::serve::recover_set(context, lock_context, &Set::read(context.pool(), place, slot)?)
-        }
-        _ => msg::serve::recover_queue(context, lock_context, &Queue::at(place, slot)),
+        Kind::Semaphore => sem::serve::recover_set(
+            context,
+            lock_context,
+            &Set::read(context.pool(), object_slot, slot)?,
+        ),
+        _ => msg::serve::recover_queue(context, lock_context, &Queue::at(object_slot, slot)),
     }
 }

@@ -27,7 +27,7 @@ use crate::memory::heap;
 use crate::msg;
 use crate::msg::queue::Queue;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::threads::{Dead, thread_at};
 use crate::recovery::objects;
 use crate::registry::table;
@@ -234,12 +234,12 @@ fn take_back_unseen(
         _ => return Ok(()),
     };
     let sequence = map.load(field, Ordering::Relaxed)? as u32;
-    let place = Place { index, sequence };
+    let object_slot = ObjectSlot { index, sequence };
     if of == Kind::Semaphore {
-        let Some(set) = Set::find(context.pool(), place)? else { return Ok(()) };
+        let Some(set) = Set::find(context.pool(), object_slot)? else { return Ok(()) };
         sem::recover::take_back(context, lock_context, dead, &set).map_err(broken(at))
     } else {
-        let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(()) };
+        let Some(queue) = Queue::find(context.pool(), object_slot)? else { return Ok(()) };
         msg::recover::put_back(context, lock_context, dead, &queue).map_err(broken(at))
     }
 }
@@ -311,26 +311,26 @@ fn finish_object(
 ) -> Result<(), Fault> {
     let map = context.pool().map();
     let slot_state = table::slot_state(map, slot)?;
-    let place = Place { index, sequence: slot_state.sequence };
+    let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
     match kind {
         Kind::Segment
             if slot_state.is(ObjectState::Creating)
                 && load_word(map, field!(slot, ShmSlot, maker))? == client.word() =>
         {
-            create::abandon_segment(context, lock_context, place);
+            create::abandon_segment(context, lock_context, object_slot);
             Ok(())
         }
         Kind::Semaphore if slot_state.is(ObjectState::Dying) => {
-            let set = Set::read(context.pool(), place, slot)?;
+            let set = Set::read(context.pool(), object_slot, slot)?;
             sem::remove::dismantle_set(context, lock_context, &set).map_err(broken(slot))
         }
         Kind::Queue if slot_state.is(ObjectState::Live) => {
-            let queue = Queue { index, sequence: place.sequence, slot };
+            let queue = Queue { index, sequence: object_slot.sequence, slot };
             msg::posix::descriptors::recover_removal(context, lock_context, &queue)
                 .map_err(broken(slot))
         }
         Kind::Queue if slot_state.is(ObjectState::Dying) => {
-            let queue = Queue { index, sequence: place.sequence, slot };
+            let queue = Queue { index, sequence: object_slot.sequence, slot };
             msg::remove::dismantle_queue(context, lock_context, &queue).map_err(broken(slot))
         }
         _ => Ok(()),

@@ -7,7 +7,7 @@ use vshmem_wire::ObjectState;
 use crate::context::Context;
 use crate::error::{self, Failure};
 use crate::memory::change;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::table::{self, find_key};
 
 /// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
@@ -18,7 +18,7 @@ pub(crate) fn existing(
     kind: Kind,
     key: i32,
     flags: i32,
-) -> Result<Option<Place>, Failure> {
+) -> Result<Option<ObjectSlot>, Failure> {
     /// IPC_CREAT.
     const CREATE: i32 = 0o1000;
     /// IPC_EXCL.
@@ -40,10 +40,10 @@ pub(crate) fn existing(
 /// results are passed through memory, in pieces of other sizes than they are read in, which the
 /// processor has to wait for.
 #[inline(always)]
-fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
+fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<ObjectSlot>, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     match find_key(layout, kind, key, |at| load_word(map, at)) {
-        Ok(Some(place)) => Ok(Some(place)),
+        Ok(Some(object_slot)) => Ok(Some(object_slot)),
         _ if is_absent(context, kind, key) => Ok(None),
         _ => find_under_lock(context, kind, key),
     }
@@ -62,7 +62,7 @@ fn is_absent(context: &Context, kind: Kind, key: i32) -> bool {
 
 #[cold]
 #[inline(never)]
-fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
+fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<ObjectSlot>, Failure> {
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -85,7 +85,7 @@ pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Fa
         if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
             return Ok(Err(Errno::INVAL));
         }
-        Ok(Ok(Place { index, sequence: slot_state.sequence }.id()))
+        Ok(Ok(ObjectSlot { index, sequence: slot_state.sequence }.id()))
     };
     error::flatten(read())
 }

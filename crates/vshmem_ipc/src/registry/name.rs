@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::{chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::table;
 
 /// Bytes of a name.
@@ -92,7 +92,7 @@ pub(crate) fn find(
     layout: &Layout,
     kind: Kind,
     name: Name<'_>,
-) -> Result<Option<Place>, Fault> {
+) -> Result<Option<ObjectSlot>, Fault> {
     let map = txn.lock_context().map;
     let is_it = |slot: u64| {
         let word = load_word(map, cell_at(kind, slot)?)?;

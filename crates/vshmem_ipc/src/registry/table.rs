@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, Txn, field, load_value};
 use vshmem_wire::{Area, Layout, ObjectHeader, ObjectKey, ObjectState, Task, ThreadSlot};
 
 use crate::context::Context;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::Permission;
 
 /// Offset of a registry cell that exists once per kind.
@@ -69,7 +69,7 @@ pub(crate) fn find_key(
     kind: Kind,
     key: i32,
     get: impl FnMut(u64) -> Result<u64, Fault>,
-) -> Result<Option<Place>, Fault> {
+) -> Result<Option<ObjectSlot>, Fault> {
     find(layout, kind, ObjectKey::of_key(key), get, |_| Ok(true))
 }
 
@@ -81,7 +81,7 @@ pub(super) fn find(
     key: ObjectKey,
     mut get: impl FnMut(u64) -> Result<u64, Fault>,
     mut is_it: impl FnMut(u64) -> Result<bool, Fault>,
-) -> Result<Option<Place>, Fault> {
+) -> Result<Option<ObjectSlot>, Fault> {
     let mut next = get(bucket(layout, kind, key)?)? as u32;
     for _ in 0..kind.area(layout).count {
         let Some(index) = next.checked_sub(1) else {
@@ -91,7 +91,7 @@ pub(super) fn find(
         let slot_state = SlotState::unpack(get(field!(slot, ObjectHeader, state))? as u32);
         let found = get(field!(slot, ObjectHeader, key))? == key.word();
         if found && slot_state.is(ObjectState::Live) && is_it(slot)? {
-            return Ok(Some(Place { index, sequence: slot_state.sequence }));
+            return Ok(Some(ObjectSlot { index, sequence: slot_state.sequence }));
         }
         next = get(field!(slot, ObjectHeader, next))? as u32;
     }
@@ -104,7 +104,7 @@ pub(crate) fn take_slot(
     txn: &mut Txn<'_>,
     layout: &Layout,
     kind: Kind,
-) -> Result<Option<Place>, Fault> {
+) -> Result<Option<ObjectSlot>, Fault> {
     let head_at = per_kind!(layout, free_head, kind);
     let head = txn.get(head_at)?;
     let index = if let Some(index) = head.checked_sub(1) {
@@ -132,7 +132,7 @@ pub(crate) fn take_slot(
     let used_at = per_kind!(layout, in_use, kind);
     let used = txn.get(used_at)?;
     txn.set(used_at, used.saturating_add(1))?;
-    Ok(Some(Place { index, sequence: slot_state.sequence }))
+    Ok(Some(ObjectSlot { index, sequence: slot_state.sequence }))
 }
 
 /// Gives a slot back; its next object gets another id. Notes in the thread's slot what it begins

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::tag_floor;
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
@@ -30,8 +30,8 @@ pub(crate) fn semget(
     }
     let count = count as u32;
     for _ in 0..MOST_TRIES {
-        if let Some(place) = lookup::existing(context, Kind::Semaphore, key, flags)? {
-            let set = match set::find(context, place.id()) {
+        if let Some(object_slot) = lookup::existing(context, Kind::Semaphore, key, flags)? {
+            let set = match set::find(context, object_slot.id()) {
                 Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?,
             };
@@ -39,8 +39,8 @@ pub(crate) fn semget(
                 return Err(Errno::INVAL.into());
             }
             flatten(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
-            context.reported_sizes.record_size(Kind::Semaphore, place, set.count)?;
-            return Ok(place.id());
+            context.reported_sizes.record_size(Kind::Semaphore, object_slot, set.count)?;
+            return Ok(object_slot.id());
         }
         if count == 0 {
             return Err(Errno::INVAL.into());
@@ -53,9 +53,9 @@ pub(crate) fn semget(
         if !matches!(made, Ok(Some(_))) {
             let _ = chunks::release(context, &lock_context, chunk);
         }
-        if let Some(place) = made? {
-            context.reported_sizes.record_size(Kind::Semaphore, place, count)?;
-            return Ok(place.id());
+        if let Some(object_slot) = made? {
+            context.reported_sizes.record_size(Kind::Semaphore, object_slot, count)?;
+            return Ok(object_slot.id());
         }
     }
     let keys = pool.layout().keys[Kind::Semaphore as usize];
@@ -78,7 +78,7 @@ fn make_set(
     lock_context: &LockContext<'_>,
     new: &New,
     caller: &dyn Caller,
-) -> Verdict<Option<Place>> {
+) -> Verdict<Option<ObjectSlot>> {
     let pool = context.pool();
     let (layout, geometry) = (pool.layout(), pool.geometry());
     let New { key, flags, count, chunk } = *new;
@@ -94,10 +94,10 @@ fn make_set(
         if !has_room(txn, layout, geometry, count)? {
             return Ok(Err(Errno::NOSPC));
         }
-        let Some(place) = table::take_slot(txn, layout, Kind::Semaphore)? else {
+        let Some(object_slot) = table::take_slot(txn, layout, Kind::Semaphore)? else {
             return Ok(Err(Errno::NOSPC));
         };
-        let slot = table::slot_at(layout, Kind::Semaphore, place.index)?;
+        let slot = table::slot_at(layout, Kind::Semaphore, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         txn.update(field!(slot, SemSlot, count), count)?;
         txn.update(field!(slot, SemSlot, words), chunk.0)?;
@@ -107,11 +107,11 @@ fn make_set(
         txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;
         heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
         if key != 0 {
-            table::enter_key(txn, layout, Kind::Semaphore, place.index)?;
+            table::enter_key(txn, layout, Kind::Semaphore, object_slot.index)?;
         }
-        let live = SlotState { state: ObjectState::Live as u32, sequence: place.sequence };
+        let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-        Ok(Ok(Some(place)))
+        Ok(Ok(Some(object_slot)))
     })
 }
 

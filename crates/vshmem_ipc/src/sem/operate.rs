@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::chunks;
 use crate::pool::chunk::Chunk;
-use crate::pool::id::Place;
+use crate::pool::id::ObjectSlot;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::Caller;
 use crate::registry::table::MOST_TRIES;
@@ -53,16 +53,16 @@ pub(crate) fn semop<C: Caller>(
     }
     if let [operation] = operations {
         // What has been read is used only if the operation could be done.
-        let place = Place::of(id).ok_or(Errno::INVAL)?;
-        if let Ok(Some(set)) = Set::glimpse(context.pool(), place)
+        let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
+        if let Ok(Some(set)) = Set::glimpse(context.pool(), object_slot)
             && fast::may_operate(context, &set, operations, caller).is_ok()
             && let Some(result) = fast::semop_fast(context, &set, operation)?
         {
             return Ok(result?);
         }
     } else if operations.len() <= FEW {
-        let place = Place::of(id).ok_or(Errno::INVAL)?;
-        if let Ok(Some(set)) = Set::glimpse(context.pool(), place)
+        let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
+        if let Ok(Some(set)) = Set::glimpse(context.pool(), object_slot)
             && fast::may_operate(context, &set, operations, caller).is_ok()
             && fast::semop_array_fast(context, &set, operations)?
         {

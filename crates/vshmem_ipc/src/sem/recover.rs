@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::{Failure, broken, flatten};
 use crate::memory::chunks;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::pool::threads::Dead;
@@ -180,8 +180,8 @@ pub(crate) fn apply_undos(
         if let Some(index) = set.checked_sub(1).filter(|_| set != UndoSlot::TAKEN) {
             let slot = table::slot_at(layout, Kind::Semaphore, index)?;
             let slot_state = table::slot_state(map, slot)?;
-            let place = Place { index, sequence: slot_state.sequence };
-            let set = Set::read(context.pool(), place, slot)?;
+            let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
+            let set = Set::read(context.pool(), object_slot, slot)?;
             apply_undo(context, lock_context, &set, record, client, process_ref)
                 .map_err(broken(at))?;
         }

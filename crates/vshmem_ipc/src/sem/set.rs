@@ -17,7 +17,7 @@ use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, SlotState};
@@ -47,8 +47,8 @@ type Fields<'a> = WordsRef<'a, { size_of::<SemSlot>() / WORD_BYTES as usize }>;
 
 impl Set {
     #[inline(always)]
-    pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
-        match Self::glimpse(pool, place)? {
+    pub fn find(pool: &Pool, object_slot: ObjectSlot) -> Result<Option<Self>, Fault> {
+        match Self::glimpse(pool, object_slot)? {
             Some(set) if set.is_current_in(pool.map())? => Ok(Some(set)),
             _ => Ok(None),
         }
@@ -57,31 +57,31 @@ impl Set {
     /// A set as it may have been: what was read belongs together only if [`Set::is_current_in`]
     /// says so afterwards.
     #[inline(always)]
-    pub fn glimpse(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
-        let Some(slot) = pool.layout().sem.at(place.index) else {
+    pub fn glimpse(pool: &Pool, object_slot: ObjectSlot) -> Result<Option<Self>, Fault> {
+        let Some(slot) = pool.layout().sem.at(object_slot.index) else {
             return Ok(None);
         };
         let fields = structure!(pool.map(), slot, SemSlot)?;
         let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
         let slot_state = SlotState::unpack(state.value());
-        if !slot_state.is(ObjectState::Live) || slot_state.sequence != place.sequence {
+        if !slot_state.is(ObjectState::Live) || slot_state.sequence != object_slot.sequence {
             return Ok(None);
         }
-        Self::read_as(pool, place, slot, fields, state.tag).map(Some)
+        Self::read_as(pool, object_slot, slot, fields, state.tag).map(Some)
     }
 
     /// Reads the slot's fields, whatever its state.
     #[inline(always)]
-    pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
+    pub fn read(pool: &Pool, object_slot: ObjectSlot, slot: u64) -> Result<Self, Fault> {
         let fields = structure!(pool.map(), slot, SemSlot)?;
         let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
-        Self::read_as(pool, place, slot, fields, state.tag)
+        Self::read_as(pool, object_slot, slot, fields, state.tag)
     }
 
     #[inline(always)]
     fn read_as(
         pool: &Pool,
-        place: Place,
+        object_slot: ObjectSlot,
         slot: u64,
         fields: Fields<'_>,
         state_tag: u64,
@@ -95,7 +95,14 @@ impl Set {
         if !possible || u64::from(count) * CELL_BYTES > room {
             return Err(Fault::corrupt(slot, "a semaphore set of an impossible size"));
         }
-        Ok(Self { index: place.index, sequence: place.sequence, slot, count, words, state_tag })
+        Ok(Self {
+            index: object_slot.index,
+            sequence: object_slot.sequence,
+            slot,
+            count,
+            words,
+            state_tag,
+        })
     }
 
     pub fn lock(&self) -> u64 {
@@ -309,15 +316,15 @@ impl UndoRecords for Records<'_> {
 
 #[inline(always)]
 pub(super) fn find(context: &Context, id: i32) -> Result<Set, Failure> {
-    let place = Place::of(id).ok_or(Errno::INVAL)?;
-    flatten(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+    let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
+    flatten(Set::find(context.pool(), object_slot).map(|found| found.ok_or(Errno::INVAL)))
 }
 
 /// As `set`, for calls by which the program learns or uses the number of semaphores.
 pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Failure> {
     let set = find(context, id)?;
-    let place = Place { index: set.index, sequence: set.sequence };
-    context.reported_sizes.check_size(Kind::Semaphore, place, set.count, set.slot)?;
+    let object_slot = ObjectSlot { index: set.index, sequence: set.sequence };
+    context.reported_sizes.check_size(Kind::Semaphore, object_slot, set.count, set.slot)?;
     Ok(set)
 }
 

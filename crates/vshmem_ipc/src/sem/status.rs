@@ -7,7 +7,7 @@ use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
@@ -66,7 +66,7 @@ fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
     let map = context.pool().map();
     let read = || -> Verdict<SetStat> {
         Ok(Ok(SetStat {
-            id: Place { index: set.index, sequence: set.sequence }.id(),
+            id: ObjectSlot { index: set.index, sequence: set.sequence }.id(),
             permission: Permission::read(map, set.slot)?,
             count: set.count,
             operated: load_value(map, field!(set.slot, ObjectHeader, used))?,

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::permission::{Caller, READ, WRITE};
 use crate::registry::table::{SlotState, slot_at};
@@ -28,16 +28,16 @@ pub(crate) fn shmat(
 ) -> Result<Attachment, Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    let (place, slot) = segment::find(context, id)?;
+    let (object_slot, slot) = segment::find(context, id)?;
     let wanted = READ | if write { WRITE } else { 0 } | u32::from(execute);
     segment::permission(context, slot)?.allow(caller, wanted)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let reported_pages = pages_of(segment::bytes(context, place, slot)?)?;
-    context.reported_sizes.check_size(Kind::Segment, place, reported_pages, slot)?;
+    let reported_pages = pages_of(segment::bytes(context, object_slot, slot)?)?;
+    context.reported_sizes.check_size(Kind::Segment, object_slot, reported_pages, slot)?;
     flatten(change::run(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        if !is_there(slot_state) || slot_state.sequence != place.sequence {
+        if !is_there(slot_state) || slot_state.sequence != object_slot.sequence {
             return Ok(Err(Errno::IDRM));
         }
         let first = txn.get(at!(slot, first_page))?;
@@ -45,7 +45,7 @@ pub(crate) fn shmat(
         if pages != reported_pages || u64::from(first) + u64::from(pages) > layout.data.count {
             return Err(Fault::corrupt(slot, "a segment outside the pool"));
         }
-        if !attach(txn, layout, context.me(), place.index, AttachCount::mappings(1))? {
+        if !attach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))? {
             return Ok(Err(Errno::NOMEM));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
@@ -61,16 +61,16 @@ pub(crate) fn shmat(
 /// The shared part of shmdt(2): one attach of this process less.
 pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
     let layout = context.pool().layout();
-    let place = Place::of(id).ok_or(Errno::INVAL)?;
-    let slot = layout.shm.at(place.index).ok_or(Errno::INVAL)?;
+    let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
+    let slot = layout.shm.at(object_slot.index).ok_or(Errno::INVAL)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     flatten(change::run(context, &lock_context, context.pool().registry_lock(), "shmdt", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        if slot_state.sequence != place.sequence {
+        if slot_state.sequence != object_slot.sequence {
             return Ok(Err(Errno::INVAL));
         }
-        if !detach(txn, layout, context.me(), place.index, AttachCount::mappings(1))? {
+        if !detach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))? {
             return Ok(Err(Errno::INVAL));
         }
         txn.update(at!(slot, last), context.process_ref().pack())?;
@@ -81,7 +81,7 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
 /// Counts one more attach of a segment that this process has attached already: what a hole in
 /// a mapping does.
 pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
-    let (place, slot) = segment::find_any(context, id)?;
+    let (object_slot, slot) = segment::find_any(context, id)?;
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -89,10 +89,10 @@ pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
     flatten(change::run(context, &lock_context, lock, "attach-again", |txn| {
         // Since it was found, another thread may have let go of it, and its slot have the next one.
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        if slot_state.sequence != place.sequence || !is_there(slot_state) {
+        if slot_state.sequence != object_slot.sequence || !is_there(slot_state) {
             return Ok(Err(Errno::INVAL));
         }
-        let added = attach(txn, layout, context.me(), place.index, AttachCount::mappings(1))?;
+        let added = attach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))?;
         Ok(if added { Ok(()) } else { Err(Errno::NOMEM) })
     }))
 }
@@ -107,17 +107,17 @@ fn is_there(slot_state: SlotState) -> bool {
 pub(super) fn add_attaches(
     context: &Context,
     lock_context: &LockContext<'_>,
-    place: Place,
+    object_slot: ObjectSlot,
     count: AttachCount,
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
-    let slot = slot_at(layout, Kind::Segment, place.index)?;
+    let slot = slot_at(layout, Kind::Segment, object_slot.index)?;
     vshmem_sync::with_lock(*lock_context, context.pool().registry_lock(), "attach", |txn| {
         // Since it was found, it may have gone, and its slot have the next one.
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        Ok(slot_state.sequence == place.sequence
+        Ok(slot_state.sequence == object_slot.sequence
             && is_there(slot_state)
-            && attach(txn, layout, context.me(), place.index, count)?)
+            && attach(txn, layout, context.me(), object_slot.index, count)?)
     })
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::node_order::NodeOrder;
 use crate::memory::{change, dirty, extents};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
 use crate::registry::table::{self, MOST_TRIES, SlotState};
@@ -46,12 +46,12 @@ pub(crate) fn shmget(
     let pool = context.pool();
     let geometry = pool.geometry();
     for _ in 0..MOST_TRIES {
-        if let Some(place) = lookup::existing(context, Kind::Segment, key, flags)? {
-            let slot = match segment::find_any(context, place.id()) {
+        if let Some(object_slot) = lookup::existing(context, Kind::Segment, key, flags)? {
+            let slot = match segment::find_any(context, object_slot.id()) {
                 Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?.1,
             };
-            let found = match segment::bytes(context, place, slot) {
+            let found = match segment::bytes(context, object_slot, slot) {
                 Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?,
             };
@@ -59,8 +59,8 @@ pub(crate) fn shmget(
                 return Err(Errno::INVAL.into());
             }
             flatten(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
-            context.reported_sizes.record_size(Kind::Segment, place, pages_of(found)?)?;
-            return Ok(place.id());
+            context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(found)?)?;
+            return Ok(object_slot.id());
         }
         if size < u64::from(geometry.shmmin) || size > geometry.shmmax {
             return Err(Errno::INVAL.into());
@@ -70,18 +70,20 @@ pub(crate) fn shmget(
         };
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
-        let (place, extent) =
+        let (object_slot, extent) =
             begin_patiently(context, &lock_context, pages, node_of_key(key), backing)?;
         let published = match ready_pages(context, extent, backing) {
-            Ok(()) => publish_segment(context, &lock_context, place, key, size, flags, caller),
+            Ok(()) => {
+                publish_segment(context, &lock_context, object_slot, key, size, flags, caller)
+            }
             Err(errno) => Err(errno),
         };
         if !matches!(published, Ok(true)) {
-            abandon_segment(context, &lock_context, place);
+            abandon_segment(context, &lock_context, object_slot);
         }
         if published? {
-            context.reported_sizes.record_size(Kind::Segment, place, pages)?;
-            return Ok(place.id());
+            context.reported_sizes.record_size(Kind::Segment, object_slot, pages)?;
+            return Ok(object_slot.id());
         }
     }
     let keys = pool.layout().keys[Kind::Segment as usize];
@@ -96,7 +98,7 @@ pub(super) fn begin_patiently(
     pages: u32,
     node: Option<u32>,
     backing: &dyn Backing,
-) -> Result<(Place, extents::Extent), Failure> {
+) -> Result<(ObjectSlot, extents::Extent), Failure> {
     let ranges = context.pool().superblock().node_ranges();
     let node = if ranges.is_empty() { None } else { node.or_else(|| backing.node()) };
     let order = NodeOrder::of(ranges, node);
@@ -176,13 +178,13 @@ fn begin_segment(
     pages: u32,
     order: &NodeOrder<'_>,
     at_hand: Option<u32>,
-) -> Result<(Place, extents::Extent), Failure> {
+) -> Result<(ObjectSlot, extents::Extent), Failure> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
     let shmall = pool.geometry().shmall;
     let choose = |align: u32| {
         move |first: u32, end: u32| match at_hand {
-            Some(place) => Ok(if place < end { place } else { first }),
+            Some(object_slot) => Ok(if object_slot < end { object_slot } else { first }),
             None if pool.superblock().prepare == 0 || pages <= CACHED_PAGES => Ok(first),
             None => {
                 let clean = dirty::clean_place(map, layout, first, end, pages, align)?;
@@ -207,20 +209,21 @@ fn begin_segment(
         let Some(extent) = extent else {
             return Ok(Err(Errno::NOSPC));
         };
-        let Some(place) = table::take_slot(txn, layout, Kind::Segment)? else {
+        let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else {
             txn.clear();
             return Ok(Err(Errno::NOSPC));
         };
-        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
-        let creating = SlotState { state: ObjectState::Creating as u32, sequence: place.sequence };
+        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
+        let creating =
+            SlotState { state: ObjectState::Creating as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
         txn.update(at!(slot, first_page), extent.first)?;
         txn.update(at!(slot, pages), extent.pages)?;
         txn.update(at!(slot, extent), extent.slot)?;
         txn.update_word(at!(slot, attached), AttachCount::default().pack())?;
         txn.update_word(at!(slot, maker), context.me().word())?;
-        table::begin_task(txn, Kind::Segment, place.index)?;
-        Ok(Ok((place, extent)))
+        table::begin_task(txn, Kind::Segment, object_slot.index)?;
+        Ok(Ok((object_slot, extent)))
     });
     flatten(step)
 }
@@ -229,7 +232,7 @@ fn begin_segment(
 fn publish_segment(
     context: &Context,
     lock_context: &LockContext<'_>,
-    place: Place,
+    object_slot: ObjectSlot,
     key: i32,
     size: u64,
     flags: i32,
@@ -244,7 +247,7 @@ fn publish_segment(
         if exists {
             return Ok(Ok(false));
         }
-        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         txn.update(at!(slot, size_low), size as u32)?;
         txn.update(at!(slot, size_high), (size >> 32) as u32)?;
@@ -254,28 +257,33 @@ fn publish_segment(
         txn.update(at!(slot, last), 0)?;
         txn.update_word(at!(slot, maker), 0)?;
         txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
-        table::end_task(txn, Kind::Segment, place.index)?;
+        table::end_task(txn, Kind::Segment, object_slot.index)?;
         if key != 0 {
-            table::enter_key(txn, layout, Kind::Segment, place.index)?;
+            table::enter_key(txn, layout, Kind::Segment, object_slot.index)?;
         }
-        let live = SlotState { state: ObjectState::Live as u32, sequence: place.sequence };
+        let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
         Ok(Ok(true))
     }))
 }
 
 /// Gives a segment that is still `Creating` back.
-pub(crate) fn abandon_segment(context: &Context, lock_context: &LockContext<'_>, place: Place) {
+pub(crate) fn abandon_segment(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    object_slot: ObjectSlot,
+) {
     let pool = context.pool();
     let layout = pool.layout();
-    let creating = SlotState { state: ObjectState::Creating as u32, sequence: place.sequence };
+    let creating =
+        SlotState { state: ObjectState::Creating as u32, sequence: object_slot.sequence };
     // What cannot be given back now is when this client ends.
     let _ = change::run(context, lock_context, pool.registry_lock(), "shmget-abandon", |txn| {
-        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         if txn.get(field!(slot, ObjectHeader, state))? == creating.pack() {
             txn.set(at!(slot, maker), 0)?;
-            table::end_task(txn, Kind::Segment, place.index)?;
-            destroy(txn, layout, place.index)?;
+            table::end_task(txn, Kind::Segment, object_slot.index)?;
+            destroy(txn, layout, object_slot.index)?;
         }
         Ok(Ok(()))
     });

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::change;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::{Caller, Permission};
 use crate::registry::table::{self, SlotState};
 use crate::shm::create;
@@ -34,16 +34,17 @@ pub(crate) fn hold_memory(
     }
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let (place, extent) = create::begin_patiently(context, &lock_context, pages, None, backing)?;
+    let (object_slot, extent) =
+        create::begin_patiently(context, &lock_context, pages, None, backing)?;
     let held = create::ready_pages(context, extent, backing)
-        .and_then(|()| publish_held(context, &lock_context, place, bytes, caller));
+        .and_then(|()| publish_held(context, &lock_context, object_slot, bytes, caller));
     if held.is_err() {
-        create::abandon_segment(context, &lock_context, place);
+        create::abandon_segment(context, &lock_context, object_slot);
     }
     held?;
-    context.reported_sizes.record_size(Kind::Segment, place, pages_of(bytes)?)?;
+    context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(bytes)?)?;
     Ok(Attachment {
-        id: place.id(),
+        id: object_slot.id(),
         offset: context.pool().layout().data.offset + u64::from(extent.first) * PAGE_BYTES,
         bytes: u64::from(pages) * PAGE_BYTES,
     })
@@ -53,7 +54,7 @@ pub(crate) fn hold_memory(
 fn publish_held(
     context: &Context,
     lock_context: &LockContext<'_>,
-    place: Place,
+    object_slot: ObjectSlot,
     bytes: u64,
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
@@ -61,7 +62,7 @@ fn publish_held(
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: MODE as u32, ..permission };
     flatten(change::run(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
-        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         txn.update(at!(slot, size_low), bytes as u32)?;
         txn.update(at!(slot, size_high), (bytes >> 32) as u32)?;
@@ -71,12 +72,13 @@ fn publish_held(
         txn.update(at!(slot, last), context.process_ref().pack())?;
         txn.update_word(at!(slot, maker), 0)?;
         txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
-        table::end_task(txn, Kind::Segment, place.index)?;
-        if !attach(txn, layout, context.me(), place.index, AttachCount::mappings(1))? {
+        table::end_task(txn, Kind::Segment, object_slot.index)?;
+        if !attach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))? {
             txn.clear();
             return Ok(Err(Errno::NOMEM));
         }
-        let doomed = SlotState { state: ObjectState::Doomed as u32, sequence: place.sequence };
+        let doomed =
+            SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
         Ok(Ok(()))
     }))

@@ -6,7 +6,7 @@ use vshmem_wire::{ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::Permission;
 use crate::registry::{name, table};
 
@@ -64,27 +64,27 @@ macro_rules! at {
 pub(crate) use at;
 
 /// The slot of a System V segment's id: a live one, or one that is removed and still attached.
-pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Failure> {
-    let (place, slot) = find_any(context, id)?;
+pub(super) fn find(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Failure> {
+    let (object_slot, slot) = find_any(context, id)?;
     if name::is_posix(context.pool().map(), Kind::Segment, slot)? {
         return Err(Errno::INVAL.into());
     }
-    Ok((place, slot))
+    Ok((object_slot, slot))
 }
 
 /// As [`find`], also of a POSIX shared memory object.
-pub(super) fn find_any(context: &Context, id: i32) -> Result<(Place, u64), Failure> {
-    let place = Place::of(id).ok_or(Errno::INVAL)?;
+pub(super) fn find_any(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Failure> {
+    let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
     let look = || -> Verdict<u64> {
-        let Some(slot) = context.pool().layout().shm.at(place.index) else {
+        let Some(slot) = context.pool().layout().shm.at(object_slot.index) else {
             return Ok(Err(Errno::INVAL));
         };
         let slot_state = table::slot_state(context.pool().map(), slot)?;
         let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
-        let same = slot_state.sequence == place.sequence;
+        let same = slot_state.sequence == object_slot.sequence;
         Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
     };
-    Ok((place, flatten(look())?))
+    Ok((object_slot, flatten(look())?))
 }
 
 pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Failure> {
@@ -92,7 +92,7 @@ pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Fai
 }
 
 /// Bytes of a segment; EINVAL when it has gone meanwhile.
-pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, Failure> {
+pub(crate) fn bytes(context: &Context, object_slot: ObjectSlot, slot: u64) -> Result<u64, Failure> {
     let map = context.pool().map();
     let read = || -> Verdict<u64> {
         let low = load_value(map, at!(slot, size_low))?;
@@ -101,7 +101,7 @@ pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, F
     };
     let size = flatten(read())?;
     // What was read belongs to this incarnation only if it still stands.
-    find_any(context, place.id())?;
+    find_any(context, object_slot.id())?;
     Ok(size)
 }
 

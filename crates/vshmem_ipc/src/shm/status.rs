@@ -7,7 +7,7 @@ use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, SlotState, per_kind};
 use crate::registry::{lookup, name};
@@ -27,7 +27,7 @@ pub(crate) fn segment_remove(
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
     let layout = context.pool().layout();
-    let (place, slot) = segment::find(context, id)?;
+    let (object_slot, slot) = segment::find(context, id)?;
     segment::permission(context, slot)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -38,22 +38,22 @@ pub(crate) fn segment_remove(
         "shm-remove",
         |txn| {
             let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-            if slot_state.sequence != place.sequence {
+            if slot_state.sequence != object_slot.sequence {
                 return Ok(Err(Errno::IDRM));
             }
             if slot_state.is(ObjectState::Doomed) {
                 return Ok(Ok(()));
             }
-            table::leave_key(txn, layout, Kind::Segment, place.index)?;
+            table::leave_key(txn, layout, Kind::Segment, object_slot.index)?;
             txn.update(field!(slot, ObjectHeader, key), 0)?;
             let mode_at = field!(slot, ObjectHeader, mode);
             let mode = txn.get(mode_at)?;
             txn.update(mode_at, mode | DESTROYED)?;
             if txn.get(at!(slot, attached))? == 0 {
-                destroy(txn, layout, place.index)?;
+                destroy(txn, layout, object_slot.index)?;
             } else {
                 let doomed =
-                    SlotState { state: ObjectState::Doomed as u32, sequence: place.sequence };
+                    SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
                 txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
             }
             Ok(Ok(()))
@@ -70,13 +70,13 @@ pub(crate) fn segment_change(
     mode: u32,
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
-    let (place, slot) = segment::find(context, id)?;
+    let (object_slot, slot) = segment::find(context, id)?;
     segment::permission(context, slot)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     flatten(change::run(context, &lock_context, context.pool().registry_lock(), "shm-set", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        if slot_state.sequence != place.sequence {
+        if slot_state.sequence != object_slot.sequence {
             return Ok(Err(Errno::IDRM));
         }
         table::set_owner(txn, slot, uid, gid, mode).map(Ok)
@@ -92,7 +92,7 @@ pub(crate) fn segment_lock(
     most: Option<u64>,
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
-    let (place, slot) = segment::find(context, id)?;
+    let (object_slot, slot) = segment::find(context, id)?;
     let permission = segment::permission(context, slot)?;
     if let Some(most) = most {
         // CAP_SYS_ADMIN is no help here (shmctl_do_lock of ipc/shm.c).
@@ -100,7 +100,7 @@ pub(crate) fn segment_lock(
             return Err(Errno::PERM.into());
         }
         let locked = permission.mode & LOCKED != 0;
-        let bytes = u64::from(pages_of(segment::bytes(context, place, slot)?)?) * PAGE_BYTES;
+        let bytes = u64::from(pages_of(segment::bytes(context, object_slot, slot)?)?) * PAGE_BYTES;
         if lock && !locked && bytes > most {
             return Err(Errno::NOMEM.into());
         }
@@ -127,8 +127,8 @@ pub(crate) fn segment_stat(
     id: i32,
     caller: &dyn Caller,
 ) -> Result<SegmentStat, Failure> {
-    let (place, slot) = segment::find(context, id)?;
-    let stat = segment_row(context, place, slot)?;
+    let (object_slot, slot) = segment::find(context, id)?;
+    let stat = segment_row(context, object_slot, slot)?;
     stat.permission.allow(caller, READ)?;
     Ok(stat)
 }
@@ -140,22 +140,27 @@ pub(crate) fn segment_at_index(
     any: bool,
     caller: &dyn Caller,
 ) -> Result<SegmentStat, Failure> {
-    let (place, slot) = segment::find(context, lookup::id_at(context, Kind::Segment, index)?)?;
-    let stat = segment_row(context, place, slot)?;
+    let (object_slot, slot) =
+        segment::find(context, lookup::id_at(context, Kind::Segment, index)?)?;
+    let stat = segment_row(context, object_slot, slot)?;
     if !any {
         stat.permission.allow(caller, READ)?;
     }
     Ok(stat)
 }
 
-fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat, Failure> {
+fn segment_row(
+    context: &Context,
+    object_slot: ObjectSlot,
+    slot: u64,
+) -> Result<SegmentStat, Failure> {
     let map = context.pool().map();
     let get = |at: u64| load_value(map, at);
-    let size = segment::bytes(context, place, slot)?;
-    context.reported_sizes.check_size(Kind::Segment, place, pages_of(size)?, slot)?;
+    let size = segment::bytes(context, object_slot, slot)?;
+    context.reported_sizes.check_size(Kind::Segment, object_slot, pages_of(size)?, slot)?;
     let read = || -> Verdict<SegmentStat> {
         Ok(Ok(SegmentStat {
-            id: place.id(),
+            id: object_slot.id(),
             permission: Permission::read(map, slot)?,
             size,
             attached: get(at!(slot, attached))?,

@@ -16,7 +16,7 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::attach_records::{attach_at, count_at, nth_of_segment};
 use crate::registry::table::{self, SlotState};
 use crate::shm::attach;
@@ -34,7 +34,7 @@ pub struct Suspended {
 /// An attach record of this process.
 #[derive(Debug, Clone, Copy)]
 struct HeldAttach {
-    place: Place,
+    object_slot: ObjectSlot,
     count: u32,
     /// It is a POSIX object, or no other process has it attached, and it is removed.
     must_stay: bool,
@@ -47,7 +47,7 @@ impl Suspended {
     }
 
     fn add(&mut self, held: HeldAttach) {
-        let (id, used) = (u64::from(held.place.id() as u32), self.used);
+        let (id, used) = (u64::from(held.object_slot.id() as u32), self.used);
         if let Some(row) = self.rows.values().get_mut(used) {
             *row = id << 32 | u64::from(held.count);
             self.used += 1;
@@ -72,7 +72,13 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> 
                 let Some(held) = held_behind(context, txn, head_at, kept)? else { return Ok(None) };
                 if !held.must_stay {
                     let all = AttachCount::ALL_MAPPINGS;
-                    detach(txn, context.pool().layout(), context.me(), held.place.index, all)?;
+                    detach(
+                        txn,
+                        context.pool().layout(),
+                        context.me(),
+                        held.object_slot.index,
+                        all,
+                    )?;
                 }
                 Ok(Some(held))
             })?;
@@ -99,11 +105,11 @@ pub(crate) fn resume_attaches(
     for row in &suspended.rows.values()[..used] {
         let (id, count) = ((row >> 32) as i32, *row as u32);
         let again = || -> Result<bool, Failure> {
-            let (place, _) = segment::find(context, id)?;
+            let (object_slot, _) = segment::find(context, id)?;
             let slot_guard = context.slot_guard()?;
             let lock_context = context.lock_context_of(&slot_guard);
             let count = AttachCount::mappings(count);
-            attach::add_attaches(context, &lock_context, place, count).map_err(Failure::from)
+            attach::add_attaches(context, &lock_context, object_slot, count).map_err(Failure::from)
         };
         if again() != Ok(true) {
             gone(id);
@@ -171,7 +177,7 @@ fn held_behind(
     let held = count_at(txn, field!(at, AttachSlot, count))?;
     let is_last = count_at(txn, at!(slot, attached))? == held;
     Ok(Some(HeldAttach {
-        place: Place { index, sequence: slot_state.sequence },
+        object_slot: ObjectSlot { index, sequence: slot_state.sequence },
         count: held.attached,
         must_stay: is_posix || is_last && slot_state.is(ObjectState::Doomed),
     }))

@@ -367,7 +367,7 @@ fn execs(session: Session) {
     me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
     me.op(tokens(me), &[undone(down(0))]).expect("an operation");
     me.send(queue(me), 1, b"before").expect("a message sent");
-    let place = session.link().place().to_owned();
+    let place = session.link().path().to_owned();
     let after = join_as_child(&place);
     assert_eq!(after.client().client(), me.client());
     after.client().op(tokens(me), &[undone(down(0))]).expect("an operation");

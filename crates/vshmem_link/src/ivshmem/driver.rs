@@ -31,7 +31,7 @@ pub struct Info {
     peer: i32,
     vectors: u32,
     name: [u8; 64],
-    place: [u8; 32],
+    path: [u8; 32],
 }
 
 /// `struct vshmem_ring`.
@@ -85,8 +85,8 @@ impl Info {
 }
 
 /// Whether a path is a device of the driver's.
-pub fn is_device(place: &Path) -> bool {
-    place.parent() == Some(Path::new(DEVICES)) && is_character_device(place)
+pub fn is_device(path: &Path) -> bool {
+    path.parent() == Some(Path::new(DEVICES)) && is_character_device(path)
 }
 
 /// The driver's devices.
@@ -171,7 +171,7 @@ mod tests {
             peer: -1,
             vectors: 0,
             name: [0; 64],
-            place: [0; 32],
+            path: [0; 32],
         };
         assert_eq!(info.peer(), None);
         assert_eq!(Info { features: CAN_RING, peer: 3, ..info }.peer(), Some(3));

@@ -38,9 +38,9 @@ const LOAD_THE_DRIVER: &str = "Without the driver only root may map this device.
 /// has.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "ivshmem",
-    is_device: |place| driver::is_device(place) || sysfs::is_resource(place),
-    open: |place| Ok(Box::new(Ivshmem::open(place)?)),
-    places: || [driver::devices(), sysfs::resources(Path::new(PCI))].concat(),
+    is_device: |path| driver::is_device(path) || sysfs::is_resource(path),
+    open: |path| Ok(Box::new(Ivshmem::open(path)?)),
+    paths: || [driver::devices(), sysfs::resources(Path::new(PCI))].concat(),
 };
 
 /// How a device is reached.
@@ -66,15 +66,15 @@ impl Ivshmem {
     ///
     /// # Errors
     /// Says what was tried, what came back, and what to do.
-    pub fn open(place: &Path) -> Result<Self, RegionError> {
-        if driver::is_device(place) { Self::open_driver(place) } else { Self::open_resource(place) }
+    pub fn open(path: &Path) -> Result<Self, RegionError> {
+        if driver::is_device(path) { Self::open_driver(path) } else { Self::open_resource(path) }
     }
 
-    fn open_driver(place: &Path) -> Result<Self, RegionError> {
-        let device = Device::open(place).map_err(|error| error.with_remedy(ASK_FOR_ACCESS))?;
+    fn open_driver(path: &Path) -> Result<Self, RegionError> {
+        let device = Device::open(path).map_err(|error| error.with_remedy(ASK_FOR_ACCESS))?;
         let info = device
             .with(Info::of)
-            .map_err(|errno| RegionError::new(place, "ask the driver about it", errno))?;
+            .map_err(|errno| RegionError::new(path, "ask the driver about it", errno))?;
         let device = Arc::new(device.with_bytes(info.bytes()));
         let grade = match info.peer() {
             Some(peer) => {
@@ -85,12 +85,11 @@ impl Ivshmem {
         Ok(Self { device, grade })
     }
 
-    fn open_resource(place: &Path) -> Result<Self, RegionError> {
-        let device =
-            Device::open_file(place).map_err(|error| error.with_remedy(LOAD_THE_DRIVER))?;
-        if sysfs::is_driven(place) {
+    fn open_resource(path: &Path) -> Result<Self, RegionError> {
+        let device = Device::open_file(path).map_err(|error| error.with_remedy(LOAD_THE_DRIVER))?;
+        if sysfs::is_driven(path) {
             return Err(RegionError::Failed {
-                place: place.to_owned(),
+                path: path.to_owned(),
                 tried: "use it while the driver has it. Use the device in /dev/vshmem instead",
                 errno: Errno::BUSY,
             });
@@ -133,7 +132,7 @@ impl Link for Ivshmem {
         }
         // An open file of its own: each gets the notices by itself.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        rustix::fs::open(self.place(), flags, Mode::empty()).map(Some)
+        rustix::fs::open(self.path(), flags, Mode::empty()).map(Some)
     }
 
     fn register_process(&self) {

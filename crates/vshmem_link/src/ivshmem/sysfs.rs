@@ -27,14 +27,14 @@ pub fn is_driven(resource: &Path) -> bool {
 }
 
 /// Whether a path is the memory of an ivshmem device.
-pub fn is_resource(place: &Path) -> bool {
-    place.file_name().is_some_and(|name| name == MEMORY) && place.parent().is_some_and(is_ivshmem)
+pub fn is_resource(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == MEMORY) && path.parent().is_some_and(is_ivshmem)
 }
 
 /// The memory of all ivshmem devices that the driver does not have.
 pub fn resources(devices: &Path) -> Vec<PathBuf> {
     let memory = entries(devices).into_iter().map(|device| device.join(MEMORY));
-    memory.filter(|place| is_resource(place) && !is_driven(place) && place.exists()).collect()
+    memory.filter(|path| is_resource(path) && !is_driven(path) && path.exists()).collect()
 }
 
 #[cfg(test)]

@@ -36,8 +36,8 @@ static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "local",
     is_device: |_| true,
-    open: |place| Ok(Box::new(Local::open(place)?)),
-    places: || Local::candidates().into_iter().map(|candidate| candidate.place).collect(),
+    open: |path| Ok(Box::new(Local::open(path)?)),
+    paths: || Local::candidates().into_iter().map(|candidate| candidate.path).collect(),
 };
 
 /// A pool in a file.
@@ -59,7 +59,7 @@ fn page_bytes_of(file: BorrowedFd<'_>) -> u64 {
 impl Local {
     /// The file of a pool called `name`; with `huge`, on hugetlbfs.
     #[must_use]
-    pub fn place_of(name: &str, huge: bool) -> PathBuf {
+    pub fn path_of(name: &str, huge: bool) -> PathBuf {
         Path::new(DIRECTORIES[usize::from(huge)]).join(format!("{PREFIX}{name}"))
     }
 
@@ -67,8 +67,8 @@ impl Local {
     ///
     /// # Errors
     /// Says what was tried, what came back, and what to do.
-    pub fn open(place: &Path) -> Result<Self, RegionError> {
-        let link = Self { device: Device::open_file(place)? };
+    pub fn open(path: &Path) -> Result<Self, RegionError> {
+        let link = Self { device: Device::open_file(path)? };
         link.check_owner()?;
         let bytes = link.device.region().bytes;
         let extent = |file: BorrowedFd<'_>| {
@@ -77,7 +77,7 @@ impl Local {
             Ok(Extent { front, bytes: bytes - front, page_bytes: page_bytes_of(file) })
         };
         let extent = link.device.with(extent);
-        let extent = extent.map_err(|errno| RegionError::new(place, "read it", errno))?;
+        let extent = extent.map_err(|errno| RegionError::new(path, "read it", errno))?;
         Ok(Self { device: link.device.with_extent(extent) })
     }
 
@@ -93,21 +93,21 @@ impl Local {
         } else {
             return Ok(());
         };
-        Err(RegionError::NotPrivate { place: self.place().to_owned(), uid, why })
+        Err(RegionError::NotPrivate { path: self.path().to_owned(), uid, why })
     }
 
     /// The name in a pool's file name.
     fn name(&self) -> Option<&str> {
-        self.device.place().file_name()?.to_str()?.strip_prefix(PREFIX)
+        self.device.path().file_name()?.to_str()?.strip_prefix(PREFIX)
     }
 
     /// Files that might hold a pool.
     #[must_use]
     pub fn candidates() -> Vec<Candidate> {
-        let is_pool = |place: &PathBuf| {
-            let name = place.file_name().and_then(|name| name.to_str());
+        let is_pool = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with(PREFIX))
-                && place.symlink_metadata().is_ok_and(|meta| meta.is_file())
+                && path.symlink_metadata().is_ok_and(|meta| meta.is_file())
         };
         let mut found: Vec<PathBuf> = DIRECTORIES
             .iter()
@@ -115,7 +115,7 @@ impl Local {
             .filter(is_pool)
             .collect();
         found.sort();
-        found.into_iter().map(|place| Candidate { kind: KIND.name, place }).collect()
+        found.into_iter().map(|path| Candidate { kind: KIND.name, path }).collect()
     }
 }
 
@@ -207,12 +207,12 @@ mod tests {
     /// Opens a file of that name, owner and mode.
     fn open_as(name: &str, uid: u32, mode: u32) -> Result<Local, RegionError> {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join(name);
-        let file = std::fs::File::create(&place).unwrap();
+        let path = directory.path().join(name);
+        let file = std::fs::File::create(&path).unwrap();
         file.set_len(4096).unwrap();
         fchown(&file, Some(uid), None).unwrap();
         file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
-        Local::open(&place)
+        Local::open(&path)
     }
 
     #[test]
@@ -236,10 +236,10 @@ mod tests {
     #[test]
     fn what_is_no_file_is_no_pool_and_is_not_waited_for() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("vshmem.pipe");
-        let made = std::process::Command::new("mkfifo").arg(&place).status();
+        let path = directory.path().join("vshmem.pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
         if made.is_ok_and(|made| made.success()) {
-            let said = Local::open(&place).unwrap_err().to_string();
+            let said = Local::open(&path).unwrap_err().to_string();
             assert!(said.contains("no regular file"), "{said}");
         }
     }

@@ -58,13 +58,13 @@ pub fn open_wait_words(
     device: &Path,
     known: &dyn Fn() -> Vec<u32>,
 ) -> Result<OwnWords, RegionError> {
-    let place = Path::new(DIRECTORY);
+    let path = Path::new(DIRECTORY);
     let audience = rustix::fs::stat(device).map_err(|errno| RegionError::Failed {
-        place: device.to_owned(),
+        path: device.to_owned(),
         tried: "see whom it lets in",
         errno,
     })?;
-    open_in(Names::new(place, uuid, bytes), &audience, known)
+    open_in(Names::new(path, uuid, bytes), &audience, known)
 }
 
 /// As [`open_wait_words`], for files of other names.
@@ -82,10 +82,10 @@ fn open_in(
         Ok((owner, mapping)) => Ok(OwnWords { mapping, owner, other_users: Files::new(names) }),
         Err((tried, errno)) => {
             let uid = rustix::process::geteuid().as_raw();
-            let place = names.place(WordsOwner { uid, nonce: 0 });
+            let path = names.path(WordsOwner { uid, nonce: 0 });
             Err(match errno {
-                Errno::FBIG => RegionError::NoRoom { place, tried, errno, remedy: FILE_LIMIT },
-                errno => RegionError::Failed { place, tried, errno },
+                Errno::FBIG => RegionError::NoRoom { path, tried, errno, remedy: FILE_LIMIT },
+                errno => RegionError::Failed { path, tried, errno },
             })
         }
     }

@@ -33,7 +33,7 @@ impl Names {
     }
 
     /// The file of an owner.
-    pub fn place(&self, owner: WordsOwner) -> PathBuf {
+    pub fn path(&self, owner: WordsOwner) -> PathBuf {
         let WordsOwner { uid, nonce } = owner;
         self.directory.join(match nonce {
             0 => format!("{}.{uid}", self.stem),

@@ -26,9 +26,9 @@ impl Files {
     /// Another user's file.
     fn open_other(&self, owner: WordsOwner) -> Option<OwnedFd> {
         let mut room = [0u8; 512];
-        let place = self.names.path_in(owner, &mut room)?;
+        let path = self.names.path_in(owner, &mut room)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = rustix::fs::open(place, flags, Mode::empty()).ok()?;
+        let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
         self.names.is_words_of(&stat, owner.uid).then_some(file)
     }

@@ -64,7 +64,7 @@ fn open_or_make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<Op
 fn open_own(names: &Names, owner: WordsOwner, audience: &Stat) -> Result<Option<OwnedFd>, Errno> {
     // Without waiting for a process that has a lease on what lies there.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match rustix::fs::open(names.place(owner), flags, Mode::empty()) {
+    let file = match rustix::fs::open(names.path(owner), flags, Mode::empty()) {
         Ok(file) => file,
         Err(errno @ (Errno::NOENT | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR)) => {
             return Err(errno);
@@ -113,7 +113,7 @@ fn make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<()> {
         rustix::fs::CWD,
         itself,
         rustix::fs::CWD,
-        names.place(owner),
+        names.path(owner),
         AtFlags::SYMLINK_FOLLOW,
     ) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),

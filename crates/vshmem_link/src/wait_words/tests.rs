@@ -50,7 +50,7 @@ impl Setup {
     }
 
     fn plain(&self) -> PathBuf {
-        self.names().place(WordsOwner { uid: me(), nonce: 0 })
+        self.names().path(WordsOwner { uid: me(), nonce: 0 })
     }
 
     fn count(&self) -> usize {
@@ -59,8 +59,8 @@ impl Setup {
 }
 
 /// Another user's file, where this test may make one.
-fn planted(place: &Path, bytes: u64) -> bool {
-    let file = std::fs::File::create(place).unwrap();
+fn planted(path: &Path, bytes: u64) -> bool {
+    let file = std::fs::File::create(path).unwrap();
     file.set_len(bytes).unwrap();
     me() == 0 && fchown(&file, Some(12345), Some(12345)).is_ok()
 }
@@ -113,15 +113,15 @@ fn a_file_of_another_user_is_neither_used_nor_touched_nor_in_the_way() {
 fn what_others_may_write_to_or_is_too_short_or_no_file_is_not_used() {
     type Plant = fn(&Path);
     let plants: [Plant; 5] = [
-        |place| {
-            let file = std::fs::File::create(place).unwrap();
+        |path| {
+            let file = std::fs::File::create(path).unwrap();
             file.set_len(1 << 20).unwrap();
             file.set_permissions(std::fs::Permissions::from_mode(0o620)).unwrap();
         },
-        |place| std::fs::write(place, "short").unwrap(),
-        |place| std::fs::create_dir(place).unwrap(),
-        |place| std::os::unix::fs::symlink("/etc/passwd", place).unwrap(),
-        |place| drop(std::os::unix::net::UnixListener::bind(place).unwrap()),
+        |path| std::fs::write(path, "short").unwrap(),
+        |path| std::fs::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink("/etc/passwd", path).unwrap(),
+        |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
     ];
     for plant in plants {
         let setup = Setup::new();

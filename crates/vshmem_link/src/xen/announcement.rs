@@ -37,7 +37,7 @@ pub struct Announcement {
 
 /// The file of a pool.
 #[must_use]
-pub fn place_of(name: &str) -> PathBuf {
+pub fn path_of(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
@@ -88,10 +88,10 @@ impl Announcement {
     ///
     /// # Errors
     /// EACCES for one that is not root's; EINVAL for one that is invalid.
-    pub fn read(place: &Path) -> Result<Self, Errno> {
+    pub fn read(path: &Path) -> Result<Self, Errno> {
         use rustix::fs::{Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::open(place, flags, Mode::empty())?;
+        let file = rustix::fs::open(path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&file)?;
         if stat.st_uid != 0 && stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(Errno::ACCESS);
@@ -101,7 +101,7 @@ impl Announcement {
         }
         let mut bytes = [0; LONGEST as usize];
         let used = rustix::io::read(&file, &mut bytes[..])?;
-        let name = place.file_name().and_then(|name| name.to_str()).ok_or(Errno::INVAL)?;
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or(Errno::INVAL)?;
         let text = std::str::from_utf8(&bytes[..used]).map_err(|_| Errno::INVAL)?;
         let mut announcement = Self::parse(name, text).ok_or(Errno::INVAL)?;
         announcement.mode = stat.st_mode & 0o666;
@@ -118,12 +118,12 @@ impl Announcement {
     }
 
     fn publish_in(&self, directory: &Path) -> std::io::Result<PathBuf> {
-        let place = directory.join(&self.name);
-        let said = std::fs::read_to_string(&place).ok();
+        let path = directory.join(&self.name);
+        let said = std::fs::read_to_string(&path).ok();
         let same =
             |meta: std::fs::Metadata| meta.mode() & 0o777 == self.mode && meta.gid() == self.group;
-        if said.as_deref() == Some(&self.text()) && std::fs::metadata(&place).is_ok_and(same) {
-            return Ok(place);
+        if said.as_deref() == Some(&self.text()) && std::fs::metadata(&path).is_ok_and(same) {
+            return Ok(path);
         }
         std::fs::create_dir_all(directory)?;
         let draft = directory.join(format!(".{}.{}", self.name, std::process::id()));
@@ -134,18 +134,18 @@ impl Announcement {
             use std::os::unix::fs::PermissionsExt;
             std::os::unix::fs::fchown(&file, None, Some(self.group))?;
             file.set_permissions(std::fs::Permissions::from_mode(self.mode))?;
-            std::fs::rename(&draft, &place)
+            std::fs::rename(&draft, &path)
         });
         if let Err(error) = written {
             let _ = std::fs::remove_file(&draft);
             return Err(error);
         }
-        Ok(place)
+        Ok(path)
     }
 }
 
 /// The files that are there.
-pub fn places() -> Vec<PathBuf> {
+pub fn paths() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(DIRECTORY) else { return Vec::new() };
     let named = |path: &PathBuf| {
         path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
@@ -168,10 +168,10 @@ pub fn refresh() {
 fn refresh_from(store: &mut Store) -> std::io::Result<()> {
     let Some(own) = own_domain(store)? else { return Ok(()) };
     let names = store.list(keys::POOLS)?;
-    for place in places() {
-        let known = place.file_name().and_then(|name| name.to_str());
+    for path in paths() {
+        let known = path.file_name().and_then(|name| name.to_str());
         if known.is_none_or(|name| !names.iter().any(|other| other == name)) {
-            let _ = std::fs::remove_file(place);
+            let _ = std::fs::remove_file(path);
         }
     }
     for name in &names {
@@ -214,27 +214,27 @@ mod tests {
     #[test]
     fn what_is_published_is_read_back() {
         let directory = tempfile::tempdir().unwrap();
-        let place = one().publish_in(directory.path()).unwrap();
-        assert_eq!(Announcement::read(&place).unwrap(), one());
+        let path = one().publish_in(directory.path()).unwrap();
+        assert_eq!(Announcement::read(&path).unwrap(), one());
         let again = one().publish_in(directory.path()).unwrap();
         let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
-        let before = inode(&place);
+        let before = inode(&path);
         assert_eq!(inode(&again), before);
         // Another pool of the same name is another file: a process that has this one open can tell.
         let other = Announcement { grants: Grants { domain: 6, ..one().grants }, ..one() };
-        let kept = std::fs::File::open(&place).unwrap();
+        let kept = std::fs::File::open(&path).unwrap();
         other.publish_in(directory.path()).unwrap();
-        assert_ne!(inode(&place), kept.metadata().unwrap().ino());
-        assert_eq!(Announcement::read(&place).unwrap().grants.domain, 6);
+        assert_ne!(inode(&path), kept.metadata().unwrap().ino());
+        assert_eq!(Announcement::read(&path).unwrap().grants.domain, 6);
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("job7");
+        let path = directory.path().join("job7");
         for text in ["", "pool-dom 70000\nref 8\npages 1\nown 0\n", "pool-dom 5\n"] {
-            std::fs::write(&place, text).unwrap();
-            assert_eq!(Announcement::read(&place), Err(Errno::INVAL));
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(Announcement::read(&path), Err(Errno::INVAL));
         }
     }
 }

@@ -81,22 +81,22 @@ impl Drop for Forwarder {
 #[derive(Debug)]
 struct Requests {
     socket: UnixDatagram,
-    place: PathBuf,
+    path: PathBuf,
 }
 
 impl Requests {
     fn bind(announcement: &Announcement) -> std::io::Result<Self> {
-        let place = socket_of(&announcement.name);
-        if let Some(directory) = place.parent() {
+        let path = socket_of(&announcement.name);
+        if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
         // Left by an agent that was killed: there is one agent at a time.
-        let _ = std::fs::remove_file(&place);
-        let socket = UnixDatagram::bind(&place)?;
-        let bound = Self { socket, place };
-        std::os::unix::fs::chown(&bound.place, None, Some(announcement.group))?;
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path)?;
+        let bound = Self { socket, path };
+        std::os::unix::fs::chown(&bound.path, None, Some(announcement.group))?;
         let mode = std::fs::Permissions::from_mode(announcement.mode);
-        std::fs::set_permissions(&bound.place, mode)?;
+        std::fs::set_permissions(&bound.path, mode)?;
         bound.socket.set_nonblocking(true)?;
         Ok(bound)
     }
@@ -104,7 +104,7 @@ impl Requests {
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.place);
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

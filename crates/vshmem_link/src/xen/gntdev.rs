@@ -68,8 +68,8 @@ impl Gntdev {
     /// Says what to do where it is not there, or not for this user.
     pub fn open() -> Result<Self, RegionError> {
         let device = Device::open(Path::new(DEVICE)).map_err(|error| match error {
-            RegionError::Absent { place } => RegionError::Failed {
-                place,
+            RegionError::Absent { path } => RegionError::Failed {
+                path,
                 tried: "map grants without it. Load the module: modprobe xen-gntdev",
                 errno: Errno::NOENT,
             },

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection};
 use vshmem_sync::Doorbell;
 
-use super::announcement::{self, Announcement, DIRECTORY, place_of, refresh};
+use super::announcement::{self, Announcement, DIRECTORY, path_of, refresh};
 use super::doorbell::XenDoorbell;
 use super::forwarder::Forwarder;
 use super::gntdev::Gntdev;
@@ -34,18 +34,18 @@ const GUEST_TYPE: &str = "/sys/hypervisor/guest_type";
 /// What distinguishes it from others: a pool is announced. For root, as XenStore has them now.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "xen",
-    is_device: |place| place.parent() == Some(Path::new(DIRECTORY)),
-    open: |place| Ok(Box::new(Xen::open(place)?)),
-    places: || {
+    is_device: |path| path.parent() == Some(Path::new(DIRECTORY)),
+    open: |path| Ok(Box::new(Xen::open(path)?)),
+    paths: || {
         refresh();
-        announcement::places()
+        announcement::paths()
     },
 };
 
 /// A pool granted by dom0.
 #[derive(Debug)]
 pub struct Xen {
-    place: PathBuf,
+    path: PathBuf,
     announcement: Announcement,
     gntdev: Gntdev,
     doorbell: Arc<XenDoorbell>,
@@ -60,24 +60,24 @@ impl Xen {
     ///
     /// # Errors
     /// Says what was tried, what came back, and what to do.
-    pub fn open(place: &Path) -> Result<Self, RegionError> {
+    pub fn open(path: &Path) -> Result<Self, RegionError> {
         // Read for its contents, and writable for whom the pool is.
         rustix::fs::accessat(
             rustix::fs::CWD,
-            place,
+            path,
             rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK,
             rustix::fs::AtFlags::EACCESS,
         )
-        .map_err(|errno| RegionError::new(place, "open it", errno))?;
-        let announcement = Announcement::read(place)
-            .map_err(|errno| RegionError::new(place, "make sense of it", errno))?;
+        .map_err(|errno| RegionError::new(path, "open it", errno))?;
+        let announcement = Announcement::read(path)
+            .map_err(|errno| RegionError::new(path, "make sense of it", errno))?;
         Self::of(announcement)
     }
 
     /// The pool that is announced.
     pub(crate) fn of(announcement: Announcement) -> Result<Self, RegionError> {
         Ok(Self {
-            place: place_of(&announcement.name),
+            path: path_of(&announcement.name),
             gntdev: Gntdev::open()?,
             doorbell: Arc::new(XenDoorbell::new(announcement.own, &announcement.name)),
             announcement,
@@ -112,8 +112,8 @@ impl Link for Xen {
         }
     }
 
-    fn place(&self) -> &Path {
-        &self.place
+    fn path(&self) -> &Path {
+        &self.path
     }
 
     fn bytes(&self) -> u64 {

@@ -111,7 +111,7 @@ impl Store {
     /// Whether this kernel runs under Xen and has the device.
     #[must_use]
     pub fn is_there() -> bool {
-        PLACES.iter().any(|place| Path::new(place).exists())
+        PLACES.iter().any(|path| Path::new(path).exists())
     }
 
     /// Connects.
@@ -120,8 +120,8 @@ impl Store {
     /// EACCES to all but root; ENOENT without Xen.
     pub fn open() -> std::io::Result<Self> {
         let mut first = None;
-        for place in PLACES {
-            match rustix::fs::open(place, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        for path in PLACES {
+            match rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
                 Ok(file) => return Ok(Self::over(file)),
                 Err(Errno::NOENT) => {}
                 Err(errno) => first = first.or(Some(errno)),

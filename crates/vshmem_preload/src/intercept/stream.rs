@@ -47,12 +47,12 @@ unsafe extern "C" fn seek_stream(cookie: *mut c_void, to: *mut off_t, from: c_in
     // SAFETY: libc passes a place that holds an offset.
     let offset = unsafe { *to };
     let file = file_of(cookie);
-    let place = seek::seek(file, offset, from, || seek::moved_or_failed(file, offset, from));
-    if place < 0 {
+    let position = seek::seek(file, offset, from, || seek::moved_or_failed(file, offset, from));
+    if position < 0 {
         return -1;
     }
     // SAFETY: as above.
-    unsafe { *to = place };
+    unsafe { *to = position };
     0
 }
 

@@ -96,7 +96,7 @@ impl OpenQueue {
 /// There is no place in the table: the number is too large, there is no memory, or another thread
 /// is at the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoPlace;
+pub struct NoEntry;
 
 const FREE: u64 = 0;
 const CLAIMED: u64 = 1;
@@ -163,7 +163,7 @@ impl Entry {
     }
 
     /// The descriptor, with the state that says that there is one.
-    fn look(&self) -> Option<(u64, Descriptor)> {
+    fn snapshot(&self) -> Option<(u64, Descriptor)> {
         self.read(|entry| {
             let identity = Identity {
                 device: entry.device.load(Ordering::Relaxed),
@@ -175,7 +175,7 @@ impl Entry {
 
     /// The descriptor, if it is of a queue.
     #[inline]
-    fn look_for_queue(&self) -> Option<OpenQueue> {
+    fn queue_snapshot(&self) -> Option<OpenQueue> {
         let (state, word) = self.read(|entry| entry.word.load(Ordering::Relaxed))?;
         let waits_not = if state & NONBLOCKING != 0 { WAITS_NOT } else { 0 };
         (word & QUEUE != 0).then_some(OpenQueue(word | waits_not))
@@ -184,7 +184,7 @@ impl Entry {
     /// Marks it, if it is of this file. The mark is in the state: it never gets to a descriptor
     /// that has come to the number since the look.
     fn mark(&self, identity: Identity, nonblocking: bool) {
-        while let Some((state, descriptor)) = self.look()
+        while let Some((state, descriptor)) = self.snapshot()
             && descriptor.identity == identity
         {
             let marked = if nonblocking { state | NONBLOCKING } else { state & !NONBLOCKING };
@@ -295,13 +295,13 @@ impl<const PAGES: usize> Table<PAGES> {
         if self.is_empty() {
             return None;
         }
-        self.entry(number)?.look().map(|(_, descriptor)| descriptor)
+        self.entry(number)?.snapshot().map(|(_, descriptor)| descriptor)
     }
 
     /// The queue that a number stands for.
     #[inline]
     pub fn queue(&self, number: i32) -> Option<OpenQueue> {
-        if self.is_empty() { None } else { self.entry(number)?.look_for_queue() }
+        if self.is_empty() { None } else { self.entry(number)?.queue_snapshot() }
     }
 
     /// Marks the descriptors of a file as nonblocking, or as not.
@@ -319,8 +319,8 @@ impl<const PAGES: usize> Table<PAGES> {
     ///
     /// # Errors
     /// There is no place for it.
-    pub fn set(&self, number: i32, descriptor: Descriptor) -> Result<(), NoPlace> {
-        let entry = self.made_entry(number).ok_or(NoPlace)?;
+    pub fn set(&self, number: i32, descriptor: Descriptor) -> Result<(), NoEntry> {
+        let entry = self.made_entry(number).ok_or(NoEntry)?;
         // Before the entry: a thread that knows of the descriptor must not find the table empty.
         self.count.fetch_add(1, Ordering::AcqRel);
         let state = entry.state.load(Ordering::Relaxed);
@@ -328,7 +328,7 @@ impl<const PAGES: usize> Table<PAGES> {
             return Ok(());
         }
         self.count.fetch_sub(1, Ordering::AcqRel);
-        Err(NoPlace)
+        Err(NoEntry)
     }
 
     /// A number stands for nothing any more. What it stood for is the caller's to give back.
@@ -339,7 +339,7 @@ impl<const PAGES: usize> Table<PAGES> {
     /// As [`Table::take`], if what it stands for is as `wanted`.
     pub fn take_if(&self, number: i32, wanted: impl Fn(Descriptor) -> bool) -> Option<Descriptor> {
         let entry = self.entry(number)?;
-        while let Some((state, descriptor)) = entry.look() {
+        while let Some((state, descriptor)) = entry.snapshot() {
             if !wanted(descriptor) {
                 return None;
             }
@@ -363,7 +363,7 @@ impl<const PAGES: usize> Table<PAGES> {
             for (place, entry) in page.iter().enumerate() {
                 let number = index * ENTRIES + place;
                 if (first..=last).contains(&number)
-                    && let Some((_, descriptor)) = entry.look()
+                    && let Some((_, descriptor)) = entry.snapshot()
                 {
                     each(number as i32, descriptor);
                 }

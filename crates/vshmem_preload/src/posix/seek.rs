@@ -21,7 +21,7 @@ pub fn seek(file: c_int, offset: off_t, from: c_int, call: impl FnOnce() -> off_
 #[cold]
 fn from_size(file: c_int, id: i32, offset: off_t, from: c_int) -> Result<off_t, Errno> {
     let size = current::session()?.client().posix_shm_stat(id)?.size as off_t;
-    let place = match from {
+    let position = match from {
         libc::SEEK_END => size.checked_add(offset).ok_or(Errno::OVERFLOW)?,
         libc::SEEK_DATA | libc::SEEK_HOLE if offset < 0 || offset >= size => {
             return Err(Errno::NXIO);
@@ -30,17 +30,17 @@ fn from_size(file: c_int, id: i32, offset: off_t, from: c_int) -> Result<off_t, 
         libc::SEEK_HOLE => size,
         _ => return Err(Errno::INVAL),
     };
-    set_place(file, place)
+    set_position(file, position)
 }
 
 /// Where the next read or write begins.
 pub fn place_of(file: c_int) -> Result<u64, Errno> {
-    moved(file, 0, libc::SEEK_CUR).map(|place| place as u64)
+    moved(file, 0, libc::SEEK_CUR).map(|position| position as u64)
 }
 
 /// The next read or write is to begin there.
-pub fn set_place(file: c_int, place: off_t) -> Result<off_t, Errno> {
-    moved(file, place, libc::SEEK_SET)
+pub fn set_position(file: c_int, position: off_t) -> Result<off_t, Errno> {
+    moved(file, position, libc::SEEK_SET)
 }
 
 /// lseek(2) of the file behind a descriptor, as C answers it.
@@ -53,6 +53,6 @@ fn moved(file: c_int, offset: off_t, from: c_int) -> Result<off_t, Errno> {
     // SAFETY: the call changes a descriptor that the program has asked for to be changed.
     match unsafe { system_call(libc::SYS_lseek, words) } {
         -1 => Err(Errno::from_raw_os_error(errno::get())),
-        place => Ok(place),
+        position => Ok(position),
     }
 }

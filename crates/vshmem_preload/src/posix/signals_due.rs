@@ -13,30 +13,30 @@ pub const NO_SIGNAL: u64 = 0;
 /// A sender does not wait longer for a signal: its thread may be stopped by a debugger.
 const MOST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A place for a number; used again, and never given back.
-struct Place {
+/// A due for a number; used again, and never given back.
+struct DueSignal {
     /// [`NO_SIGNAL`]: none.
     number: AtomicU64,
-    next: AtomicPtr<Place>,
+    next: AtomicPtr<DueSignal>,
 }
 
-static FIRST: AtomicPtr<Place> = AtomicPtr::new(null_mut());
+static FIRST: AtomicPtr<DueSignal> = AtomicPtr::new(null_mut());
 /// In a child it goes on from its parent's, whose numbers mean nothing to it.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 /// How many are due no more: a word to sleep on.
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
-fn each() -> impl Iterator<Item = &'static Place> {
-    let follow = |at: &AtomicPtr<Place>| {
-        // SAFETY: null, or a place that `begin` has leaked and published.
+fn each() -> impl Iterator<Item = &'static DueSignal> {
+    let follow = |at: &AtomicPtr<DueSignal>| {
+        // SAFETY: null, or a due that `begin` has leaked and published.
         unsafe { at.load(Ordering::Acquire).as_ref() }
     };
-    std::iter::successors(follow(&FIRST), move |place| follow(&place.next))
+    std::iter::successors(follow(&FIRST), move |due| follow(&due.next))
 }
 
 /// As long as it lives, the signal of a registration is due.
 pub struct SignalDue {
-    place: &'static Place,
+    due: &'static DueSignal,
     number: u64,
 }
 
@@ -45,21 +45,21 @@ impl SignalDue {
     pub fn begin() -> Self {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        let is_taken = |place: &&'static Place| {
-            place.number.compare_exchange(NO_SIGNAL, number, order, failed).is_ok()
+        let is_taken = |due: &&'static DueSignal| {
+            due.number.compare_exchange(NO_SIGNAL, number, order, failed).is_ok()
         };
-        if let Some(place) = each().find(is_taken) {
-            return Self { place, number };
+        if let Some(due) = each().find(is_taken) {
+            return Self { due, number };
         }
         let next = AtomicPtr::new(null_mut());
-        let place: &'static Place =
-            Box::leak(Box::new(Place { number: AtomicU64::new(number), next }));
-        let new = from_ref(place).cast_mut();
+        let due: &'static DueSignal =
+            Box::leak(Box::new(DueSignal { number: AtomicU64::new(number), next }));
+        let new = from_ref(due).cast_mut();
         loop {
             let first = FIRST.load(Ordering::Relaxed);
-            place.next.store(first, Ordering::Relaxed);
+            due.next.store(first, Ordering::Relaxed);
             if FIRST.compare_exchange(first, new, Ordering::Release, Ordering::Relaxed).is_ok() {
-                return Self { place, number };
+                return Self { due, number };
             }
         }
     }
@@ -72,7 +72,7 @@ impl SignalDue {
 
 impl Drop for SignalDue {
     fn drop(&mut self) {
-        self.place.number.store(NO_SIGNAL, Ordering::Release);
+        self.due.number.store(NO_SIGNAL, Ordering::Release);
         ENDED.fetch_add(1, Ordering::Release);
         futex_wake(&ENDED);
     }
@@ -80,7 +80,7 @@ impl Drop for SignalDue {
 
 /// Whether the signal of the registration of this number is still due.
 fn is_due(number: u64) -> bool {
-    each().any(|place| place.number.load(Ordering::Acquire) == number)
+    each().any(|due| due.number.load(Ordering::Acquire) == number)
 }
 
 /// Waits until the registration of this number has sent its signal, or need not send it any more.

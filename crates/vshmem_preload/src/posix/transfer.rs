@@ -87,7 +87,7 @@ impl Transfer {
             Way::Write => write(session, id, at, wanted, parts),
         }?;
         if self.at.is_none() && done > 0 {
-            seek::set_place(self.file, (at + done as u64) as off_t)?;
+            seek::set_position(self.file, (at + done as u64) as off_t)?;
         }
         Ok(done)
     }

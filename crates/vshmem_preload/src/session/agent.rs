@@ -21,7 +21,7 @@ static STARTER: OnceLock<AgentStarter> = OnceLock::new();
 /// Starts an agent if there is none, and has this process's waiters look again now and then.
 pub fn watch(session: &Session) {
     let Some(command) = std::env::var_os("VSHMEM_COMMAND") else { return };
-    if let Some(starter) = AgentStarter::open(Path::new(&command), session.link().place()) {
+    if let Some(starter) = AgentStarter::open(Path::new(&command), session.link().path()) {
         STARTER.get_or_init(|| starter);
         session.client().set_watchdog(watchdog);
         ensure(session);

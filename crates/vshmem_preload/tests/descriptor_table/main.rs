@@ -8,7 +8,7 @@ mod table;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use table::{Access, Descriptor, Identity, NoPlace, Object, Table};
+use table::{Access, Descriptor, Identity, NoEntry, Object, Table};
 
 /// A descriptor of which each part says the same number.
 fn descriptor(number: u32) -> Descriptor {
@@ -48,8 +48,8 @@ fn a_number_stands_for_what_it_was_last_set_to() {
         TABLE.set(number, descriptor(number as u32)).unwrap();
         assert_eq!(TABLE.get(number), Some(descriptor(number as u32)));
     }
-    assert_eq!(TABLE.set(3, descriptor(9)), Err(NoPlace), "it stands for another");
-    for (number, result) in [(-1, Err(NoPlace)), (2048, Err(NoPlace)), (i32::MAX, Err(NoPlace))] {
+    assert_eq!(TABLE.set(3, descriptor(9)), Err(NoEntry), "it stands for another");
+    for (number, result) in [(-1, Err(NoEntry)), (2048, Err(NoEntry)), (i32::MAX, Err(NoEntry))] {
         assert_eq!(TABLE.set(number, descriptor(1)), result, "{number}");
         assert_eq!((TABLE.get(number), TABLE.take(number)), (None, None), "{number}");
     }

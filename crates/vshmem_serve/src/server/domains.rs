@@ -12,7 +12,7 @@ use crate::stranded::has_mapped;
 
 impl Server {
     /// Brings pool and peers together: which domain is which guest, and who can be notified.
-    pub(super) fn look_around(&mut self) -> Result<(), Errno> {
+    pub(super) fn match_domains(&mut self) -> Result<(), Errno> {
         let Some(this_client) = self.client() else { return Ok(()) };
         // Guests tell the pool from a copy of it by this.
         this_client.pool().renew_heartbeat().map_err(|_| Errno::IO)?;

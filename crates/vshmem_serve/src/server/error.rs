@@ -12,13 +12,13 @@ use crate::doorbell::MOST_VECTORS;
 pub enum ServeError {
     /// It is not a file of this host.
     #[error(
-        "pool {name}: {} is lent to this guest; only the host can serve the pool behind it", place.display()
+        "pool {name}: {} is lent to this guest; only the host can serve the pool behind it", path.display()
     )]
     NotOurs {
         /// The pool.
         name: String,
         /// Its device.
-        place: PathBuf,
+        path: PathBuf,
     },
     /// It is one for device-dax.
     #[error(
@@ -60,12 +60,12 @@ pub enum ServeError {
         error: std::io::Error,
     },
     /// A socket cannot be made.
-    #[error("pool {name}: cannot listen at {}: {why}. Choose another place, as in `vshmem pool serve {name} --socket /run/vshmem/{name}.sock`", place.display())]
+    #[error("pool {name}: cannot listen at {}: {why}. Choose another place, as in `vshmem pool serve {name} --socket /run/vshmem/{name}.sock`", path.display())]
     Listen {
         /// The pool.
         name: String,
         /// The socket.
-        place: PathBuf,
+        path: PathBuf,
         /// Why.
         why: String,
     },

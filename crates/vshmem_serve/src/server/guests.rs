@@ -154,7 +154,7 @@ impl Server {
         self.stranded.extend(Stranded::watch(recorded(&peer)));
         self.save();
         self.tell_all();
-        if self.look_around().is_err() {
+        if self.match_domains().is_err() {
             // The next round says so.
         }
     }

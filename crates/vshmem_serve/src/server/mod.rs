@@ -79,12 +79,12 @@ fn failing(
 
 /// The pool's file, if guests can have it as a PCI device.
 fn open_memory(link: &dyn Link, name: &str) -> Result<(File, Metadata), ServeError> {
-    let place = link.place();
+    let path = link.path();
     let (failed, name) = (failing(name), name.to_owned());
     if link.file().is_none() {
-        return Err(ServeError::NotOurs { name, place: place.to_owned() });
+        return Err(ServeError::NotOurs { name, path: path.to_owned() });
     }
-    let memory = File::options().read(true).write(true).open(place);
+    let memory = File::options().read(true).write(true).open(path);
     let memory = memory.map_err(failed("open its file"))?;
     let meta = memory.metadata().map_err(failed("look at its file"))?;
     if meta.len() != link.bytes() {
@@ -98,13 +98,13 @@ fn open_memory(link: &dyn Link, name: &str) -> Result<(File, Metadata), ServeErr
 
 fn listen(
     name: &str,
-    place: &Path,
+    path: &Path,
     kind: SocketType,
     admission: Admission,
 ) -> Result<Bound, ServeError> {
-    Bound::new(place, kind, admission).map_err(|error: BindError| ServeError::Listen {
+    Bound::new(path, kind, admission).map_err(|error: BindError| ServeError::Listen {
         name: name.to_owned(),
-        place: place.to_owned(),
+        path: path.to_owned(),
         why: error.to_string(),
     })
 }
@@ -151,7 +151,7 @@ impl Server {
         if !(1..=MOST_VECTORS).contains(&request.vectors) {
             return Err(ServeError::Vectors(request.vectors));
         }
-        let pool = link.place().to_owned();
+        let pool = link.path().to_owned();
         let failed = failing(&name);
         let (memory, meta) = open_memory(link.as_ref(), &name)?;
         let role_lock = RoleLock::take(Role::Server, &pool).map_err(failed("lock its file"))?;
@@ -161,7 +161,7 @@ impl Server {
         let record_at = Entry::of(&paths.record)
             .map_err(|errno| failed("open the directory of its record")(errno.into()))?;
         let admission = Admission::of(&meta);
-        let bind = |place: &Path, kind| listen(&name, place, kind, admission);
+        let bind = |path: &Path, kind| listen(&name, path, kind, admission);
         let control = bind(&paths.control, SocketType::DGRAM)?;
         let session = Session::join(link)?;
         let superblock = session.client().pool().superblock();
@@ -198,7 +198,7 @@ impl Server {
         };
         server.succeed(&identity).map_err(server.unreadable())?;
         server.save();
-        server.look_around().map_err(server.unreadable())?;
+        server.match_domains().map_err(server.unreadable())?;
         Ok(server)
     }
 
@@ -255,7 +255,7 @@ impl Server {
             Ok(_) => return Ok(Some(Ending::Evicted)),
             Err(errno) => return Err(self.unreadable()(errno)),
         }
-        self.look_around().map_err(self.unreadable())?;
+        self.match_domains().map_err(self.unreadable())?;
         self.tell_all();
         Ok(None)
     }

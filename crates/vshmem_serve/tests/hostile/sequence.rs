@@ -21,7 +21,7 @@ const STEPS: usize = 200;
 /// A pool that every sequence finds as it was made.
 pub struct Stage {
     name: String,
-    place: PathBuf,
+    path: PathBuf,
     /// Its tables.
     tables: Vec<u8>,
     /// Where its domain table lies.
@@ -34,7 +34,7 @@ impl Stage {
     /// When there is no room for a small pool.
     pub fn new(suffix: &str) -> Self {
         let name = format!("hostile-serve-{}-{suffix}", std::process::id());
-        let place = create(&CreateRequest {
+        let path = create(&CreateRequest {
             name: name.clone(),
             bytes: 8 << 20,
             mode: 0o600,
@@ -51,11 +51,11 @@ impl Stage {
         .expect("a pool");
         let (_, layout) = identify(find(&name).expect("the pool").as_ref()).expect("a superblock");
         let mut tables = vec![0; layout.data.offset as usize];
-        File::open(&place).and_then(|file| file.read_exact_at(&mut tables, 0)).expect("its tables");
+        File::open(&path).and_then(|file| file.read_exact_at(&mut tables, 0)).expect("its tables");
         let domains = layout.domains.offset..layout.domains.end();
         let socket = std::env::temp_dir().join(format!("{name}.sock"));
         let paths = ServerPaths::choose(&name, Some(&socket)).expect("a place for sockets");
-        Self { name, place, tables, domains, paths }
+        Self { name, path, tables, domains, paths }
     }
 
     fn start(&self) -> Option<Server> {
@@ -73,7 +73,7 @@ impl Stage {
     /// # Panics
     /// When this machine does not let it be played.
     pub fn play(&self, bytes: &[u8]) {
-        let pool = File::options().write(true).open(&self.place).expect("the pool");
+        let pool = File::options().write(true).open(&self.path).expect("the pool");
         pool.write_all_at(&self.tables, 0).expect("the tables as they were");
         let _ = std::fs::remove_file(&self.paths.record);
         let mut words = Words(bytes);
@@ -136,8 +136,8 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        for place in [&self.place, &self.paths.socket, &self.paths.control, &self.paths.record] {
-            let _ = std::fs::remove_file(place);
+        for path in [&self.path, &self.paths.socket, &self.paths.control, &self.paths.record] {
+            let _ = std::fs::remove_file(path);
         }
     }
 }

@@ -17,27 +17,27 @@ pub struct Draft {
 
 impl Draft {
     /// One that is to be at `place`.
-    pub fn new(place: &Path) -> std::io::Result<Self> {
+    pub fn new(path: &Path) -> std::io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600);
-        let directory = place.parent().unwrap_or(Path::new("."));
+        let directory = path.parent().unwrap_or(Path::new("."));
         match options.clone().custom_flags(libc::O_TMPFILE).open(directory) {
             Ok(file) => return Ok(Self { file, name: None }),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => {
             }
             Err(error) => return Err(error),
         }
-        let name = place.with_file_name(format!(".draft-{}", uuid::Uuid::new_v4()));
+        let name = path.with_file_name(format!(".draft-{}", uuid::Uuid::new_v4()));
         let file = options.create_new(true).open(&name)?;
         Ok(Self { file, name: Some(name) })
     }
 
     /// Gives it its name. A link, unlike a rename, does not replace a pool that another process
     /// made meanwhile.
-    pub fn publish(&self, place: &Path) -> Result<(), Errno> {
+    pub fn publish(&self, path: &Path) -> Result<(), Errno> {
         let itself = || PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         let from = self.name.clone().unwrap_or_else(itself);
-        rustix::fs::linkat(CWD, from, CWD, place, AtFlags::SYMLINK_FOLLOW)
+        rustix::fs::linkat(CWD, from, CWD, path, AtFlags::SYMLINK_FOLLOW)
     }
 }
 

@@ -20,7 +20,7 @@ use super::request::{CreateError, CreateRequest};
 /// # Errors
 /// Says what failed; nothing is left behind.
 pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
-    create_at(request, Local::place_of(&request.name, request.huge_page.is_some()))
+    create_at(request, Local::path_of(&request.name, request.huge_page.is_some()))
 }
 
 /// Makes a pool in a file of another name: one that a virtual machine monitor knows already, or a
@@ -29,53 +29,53 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
 ///
 /// # Errors
 /// Says what failed.
-pub fn create_in(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
-    match place.symlink_metadata() {
+pub fn create_in(request: &CreateRequest, path: &Path) -> Result<PathBuf, CreateError> {
+    match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            create_at(request, place.to_owned())
+            create_at(request, path.to_owned())
         }
-        _ => fill(request, place),
+        _ => fill(request, path),
     }
 }
 
-fn create_at(request: &CreateRequest, place: PathBuf) -> Result<PathBuf, CreateError> {
+fn create_at(request: &CreateRequest, path: PathBuf) -> Result<PathBuf, CreateError> {
     let name = &request.name;
     let plan = Plan::of(request)?;
-    let exists = || CreateError::Exists { name: name.clone(), place: place.clone() };
-    let failed = failing(request, &place);
-    if place.symlink_metadata().is_ok() {
+    let exists = || CreateError::Exists { name: name.clone(), path: path.clone() };
+    let failed = failing(request, &path);
+    if path.symlink_metadata().is_ok() {
         return Err(exists());
     }
     if file_limit_allows(plan.total).is_err() {
         return Err(CreateError::FileLimit { name: name.clone(), bytes: plan.total });
     }
-    let draft = Draft::new(&place).map_err(failed("create"))?;
+    let draft = Draft::new(&path).map_err(failed("create"))?;
     let file = &draft.file;
     file.set_len(plan.total).map_err(failed("size"))?;
     let owner = rustix::process::geteuid().as_raw();
-    furnish(file, &plan, request, &place, (owner, request.mode))?;
+    furnish(file, &plan, request, &path, (owner, request.mode))?;
     if request.group.is_some() {
         std::os::unix::fs::fchown(file, None, request.group).map_err(failed("set the group of"))?;
     }
     file.set_permissions(std::fs::Permissions::from_mode(request.mode))
         .map_err(failed("set the mode of"))?;
-    match draft.publish(&place) {
+    match draft.publish(&path) {
         Err(Errno::EXIST) => Err(exists()),
         other => other.map_err(std::io::Error::from).map_err(failed("publish")),
     }?;
-    Ok(place)
+    Ok(path)
 }
 
 /// Makes a pool in a file that exists already.
-fn fill(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
+fn fill(request: &CreateRequest, path: &Path) -> Result<PathBuf, CreateError> {
     let plan = Plan::of(request)?;
-    let failed = failing(request, place);
+    let failed = failing(request, path);
     // Neither a link to another file nor a pipe without a writer.
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(place)
+        .open(path)
         .map_err(failed("open"))?;
     let facts = file.metadata().map_err(failed("look at"))?;
     let found = if !facts.is_file() {
@@ -88,11 +88,11 @@ fn fill(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
         None
     };
     if let Some(found) = found {
-        let (name, place, bytes) = (request.name.clone(), place.to_owned(), plan.total);
-        return Err(CreateError::File { name, place, found, bytes });
+        let (name, path, bytes) = (request.name.clone(), path.to_owned(), plan.total);
+        return Err(CreateError::File { name, path, found, bytes });
     }
-    furnish(&file, &plan, request, place, (facts.uid(), facts.mode() & 0o777))?;
-    Ok(place.to_owned())
+    furnish(&file, &plan, request, path, (facts.uid(), facts.mode() & 0o777))?;
+    Ok(path.to_owned())
 }
 
 /// Backs a file of zeros that is as long as planned, and writes the pool into it.
@@ -100,10 +100,10 @@ fn furnish(
     file: &File,
     plan: &Plan,
     request: &CreateRequest,
-    place: &Path,
+    path: &Path,
     owner: (u32, u32),
 ) -> Result<(), CreateError> {
-    let failed = failing(request, place);
+    let failed = failing(request, path);
     let parts = plan.parts(request);
     let reserves = request.huge_page.map_or_else(Vec::new, |page| reserves(page, &parts));
     back(file, &parts, plan.backed, request.huge_page.is_some()).map_err(|error| {
@@ -120,7 +120,7 @@ fn furnish(
                     (Some((_, found)), Some(page)) => {
                         CreateError::HugePages { name, bytes, page, node, found }
                     }
-                    _ => CreateError::Room { name, bytes, place: place.to_owned(), errno },
+                    _ => CreateError::Room { name, bytes, path: path.to_owned(), errno },
                 }
             }
         }
@@ -142,11 +142,11 @@ fn reserves(page: u64, parts: &[Part]) -> Vec<(Option<u32>, HugePages)> {
 /// Says of what was tried on which pool's file that it has failed.
 fn failing(
     request: &CreateRequest,
-    place: &Path,
+    path: &Path,
 ) -> impl Fn(&'static str) -> Box<dyn FnOnce(std::io::Error) -> CreateError> + use<> {
-    let (name, place) = (request.name.clone(), place.to_owned());
+    let (name, path) = (request.name.clone(), path.to_owned());
     move |tried| {
-        let (name, place) = (name.clone(), place.clone());
-        Box::new(move |error| CreateError::Failed { name, place, tried, error })
+        let (name, path) = (name.clone(), path.clone());
+        Box::new(move |error| CreateError::Failed { name, path, tried, error })
     }
 }

@@ -49,12 +49,12 @@ pub enum CreateError {
     )]
     Name(String),
     /// There is one already.
-    #[error("pool {name}: it exists already ({}). Remove it first with `vshmem pool rm {name}`, or take another name", place.display())]
+    #[error("pool {name}: it exists already ({}). Remove it first with `vshmem pool rm {name}`, or take another name", path.display())]
     Exists {
         /// The name.
         name: String,
         /// Its file.
-        place: PathBuf,
+        path: PathBuf,
     },
     /// Counts do not fit.
     #[error("pool {name}: {error}. {}", possible(name, error))]
@@ -81,27 +81,27 @@ pub enum CreateError {
     },
     /// A file that was named cannot become a pool.
     #[error(
-        "pool {name}: {} cannot become a pool: {found}. It must be a regular file of {bytes} bytes, all of them zeros. {}", place.display(), usable(name, place, *bytes)
+        "pool {name}: {} cannot become a pool: {found}. It must be a regular file of {bytes} bytes, all of them zeros. {}", path.display(), usable(name, path, *bytes)
     )]
     File {
         /// The name.
         name: String,
         /// The file.
-        place: PathBuf,
+        path: PathBuf,
         /// What is wrong with it.
         found: &'static str,
         /// Bytes that it must have.
         bytes: u64,
     },
     /// No room.
-    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, remove pools that nobody needs (`vshmem pool ls`), or enlarge the file system: `mount -o remount,size={}M {}`", place.display(), (bytes >> 20) * 2, place.parent().unwrap_or(place).display())]
+    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, remove pools that nobody needs (`vshmem pool ls`), or enlarge the file system: `mount -o remount,size={}M {}`", path.display(), (bytes >> 20) * 2, path.parent().unwrap_or(path).display())]
     Room {
         /// The name.
         name: String,
         /// Bytes wanted.
         bytes: u64,
         /// Its file.
-        place: PathBuf,
+        path: PathBuf,
         /// What came back.
         errno: Errno,
     },
@@ -163,33 +163,33 @@ pub enum CreateError {
     },
     /// Another file than the one that was looked at.
     #[error(
-        "pool {name}: {} was replaced by another file meanwhile, which was left alone. Look at it with `vshmem pool show {}`, and remove it then", place.display(), place.display()
+        "pool {name}: {} was replaced by another file meanwhile, which was left alone. Look at it with `vshmem pool show {}`, and remove it then", path.display(), path.display()
     )]
     Replaced {
         /// The name.
         name: String,
         /// The file.
-        place: PathBuf,
+        path: PathBuf,
     },
     /// As `Replaced`, and a third file has come to its place since.
     #[error(
-        "pool {name}: {place} was replaced by another file meanwhile, which was not removed and is {kept} now, as there is a third file in its place. Look at both with `vshmem pool show {kept}` and `vshmem pool show {place}`, and remove what is not needed", place = place.display(), kept = kept.display()
+        "pool {name}: {path} was replaced by another file meanwhile, which was not removed and is {kept} now, as there is a third file in its place. Look at both with `vshmem pool show {kept}` and `vshmem pool show {path}`, and remove what is not needed", path = path.display(), kept = kept.display()
     )]
     Kept {
         /// The name.
         name: String,
         /// The file.
-        place: PathBuf,
+        path: PathBuf,
         /// Where the file is that came to its place.
         kept: PathBuf,
     },
     /// Anything else.
-    #[error("pool {name}: cannot {tried} {}: {error}. {}", place.display(), directory_of(place))]
+    #[error("pool {name}: cannot {tried} {}: {error}. {}", path.display(), directory_of(path))]
     Failed {
         /// The name.
         name: String,
         /// Its file.
-        place: PathBuf,
+        path: PathBuf,
         /// What was tried.
         tried: &'static str,
         /// What came back.
@@ -201,8 +201,8 @@ pub enum CreateError {
 }
 
 /// What to do about the directory of a file that cannot be made.
-fn directory_of(place: &Path) -> String {
-    let directory = place.parent().unwrap_or(place);
+fn directory_of(path: &Path) -> String {
+    let directory = path.parent().unwrap_or(path);
     let shown = quoted(&directory.to_string_lossy());
     match directory.is_dir() {
         true => format!("`ls -ld {shown}` shows who may make files there"),
@@ -211,9 +211,9 @@ fn directory_of(place: &Path) -> String {
 }
 
 /// What makes a pool of that size, in this file where that can be.
-fn usable(name: &str, place: &Path, bytes: u64) -> String {
-    let shown = quoted(&place.to_string_lossy());
-    if place.is_file() {
+fn usable(name: &str, path: &Path, bytes: u64) -> String {
+    let shown = quoted(&path.to_string_lossy());
+    if path.is_file() {
         return format!(
             "Where nothing in it is needed, `truncate -s 0 {shown} && truncate -s {bytes} {shown}` makes it so"
         );

@@ -14,7 +14,7 @@ use super::request::{CreateError, CreateRequest, layout_of};
 #[derive(Debug)]
 pub struct XenPool {
     /// Its place in dom0.
-    pub place: PathBuf,
+    pub path: PathBuf,
     /// Its domain.
     pub domain: u16,
     /// Members at most.
@@ -66,12 +66,12 @@ pub fn create_xen(
     let made = domain.link().and_then(|link| {
         lay_out(link.as_ref(), &layout, &new)
             .map_err(|errno| XenError::Failed { tried: "write the pool's tables", errno })?;
-        Ok(link.place().to_owned())
+        Ok(link.path().to_owned())
     });
-    let announced = made.and_then(|place| Ok((place, domain.announce()?)));
+    let announced = made.and_then(|path| Ok((path, domain.announce()?)));
     match announced {
-        Ok((place, (members, refused))) => Ok(XenPool {
-            place,
+        Ok((path, (members, refused))) => Ok(XenPool {
+            path,
             domain: domain.domain(),
             slots: domain.room().slots,
             members,

@@ -32,11 +32,11 @@ pub enum HomeNodeError {
     /// A file.
     #[error(
         "{}: {found}; new segments lie on any node. It must be a file of root's that nobody else can write, with the host's memory node that this machine lies on (a number), or a list with the host's node for each of this machine's, as 0,1: `echo 0 >/etc/vshmem/node; chown root: /etc/vshmem/node; chmod 644 /etc/vshmem/node`",
-        place.display()
+        path.display()
     )]
     File {
         /// Which.
-        place: PathBuf,
+        path: PathBuf,
         /// What is wrong with it.
         found: String,
     },
@@ -78,10 +78,10 @@ fn from_environment() -> Result<Vec<u32>, HomeNodeError> {
     value.to_str().and_then(parse).ok_or(HomeNodeError::Variable { value })
 }
 
-fn from_files(places: &[&Path]) -> Result<Option<HomeNodes>, HomeNodeError> {
-    for place in places {
-        let found = |found: String| HomeNodeError::File { place: place.to_path_buf(), found };
-        let text = match read(place) {
+fn from_files(paths: &[&Path]) -> Result<Option<HomeNodes>, HomeNodeError> {
+    for path in paths {
+        let found = |found: String| HomeNodeError::File { path: path.to_path_buf(), found };
+        let text = match read(path) {
             Err(Errno::NOENT | Errno::NOTDIR) => continue,
             Err(errno) => return Err(found(format!("cannot read it: {errno}"))),
             Ok(None) => return Err(found("others than root can write it".into())),
@@ -91,16 +91,16 @@ fn from_files(places: &[&Path]) -> Result<Option<HomeNodes>, HomeNodeError> {
             Some(nodes) if !nodes.is_empty() => nodes,
             _ => return Err(found(format!("it says {:?}", String::from_utf8_lossy(&text)))),
         };
-        return Ok(Some(HomeNodes { source: place.display().to_string(), nodes }));
+        return Ok(Some(HomeNodes { source: path.display().to_string(), nodes }));
     }
     Ok(None)
 }
 
 /// What is in a file that only root can write; `None` for another.
-fn read(place: &Path) -> Result<Option<Vec<u8>>, Errno> {
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Errno> {
     // Not held up by what is no file.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file: OwnedFd = open(place, flags, Mode::empty())?;
+    let file: OwnedFd = open(path, flags, Mode::empty())?;
     let facts = fstat(&file)?;
     let is_roots = facts.st_uid == 0 && facts.st_mode & 0o022 == 0;
     if !is_roots || FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {

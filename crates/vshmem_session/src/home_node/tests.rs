@@ -44,10 +44,10 @@ fn a_value_that_names_no_nodes_is_said_once_where_the_log_is_asked_for() {
 /// A directory with a file of that content and mode.
 fn noted_as(content: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("node");
-    write(&place, content).unwrap();
-    set_permissions(&place, Permissions::from_mode(mode)).unwrap();
-    (directory, place)
+    let path = directory.path().join("node");
+    write(&path, content).unwrap();
+    set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    (directory, path)
 }
 
 fn is_root() -> bool {
@@ -56,31 +56,31 @@ fn is_root() -> bool {
 
 #[test]
 fn the_first_file_that_there_is_says_where_the_machine_lies() {
-    let (_kept, place) = noted_as("1\n", 0o644);
+    let (_kept, path) = noted_as("1\n", 0o644);
     let (_other_kept, other) = noted_as("0,1", 0o644);
-    let absent = place.with_file_name("absent");
+    let absent = path.with_file_name("absent");
     if !is_root() {
-        assert!(from_files(&[&place]).is_err());
+        assert!(from_files(&[&path]).is_err());
         return;
     }
-    let told = |places: &[&Path]| from_files(places).unwrap().map(|told| (told.source, told.nodes));
-    let shown = |place: &Path| place.display().to_string();
-    assert_eq!(told(&[&absent, &place, &other]), Some((shown(&place), vec![1])));
-    assert_eq!(told(&[&other, &place]), Some((shown(&other), vec![0, 1])));
+    let told = |paths: &[&Path]| from_files(paths).unwrap().map(|told| (told.source, told.nodes));
+    let shown = |path: &Path| path.display().to_string();
+    assert_eq!(told(&[&absent, &path, &other]), Some((shown(&path), vec![1])));
+    assert_eq!(told(&[&other, &path]), Some((shown(&other), vec![0, 1])));
     assert_eq!(told(&[&absent]), None);
 }
 
 #[test]
 fn a_file_that_others_can_write_or_that_is_none_is_not_believed() {
-    let (directory, place) = noted_as("1", 0o666);
-    let refused = |place: &Path| {
-        let error = from_files(&[place]).unwrap_err().to_string();
-        assert!(error.contains(&format!("{}: ", place.display())), "{error}");
+    let (directory, path) = noted_as("1", 0o666);
+    let refused = |path: &Path| {
+        let error = from_files(&[path]).unwrap_err().to_string();
+        assert!(error.contains(&format!("{}: ", path.display())), "{error}");
         error
     };
-    assert!(refused(&place).contains("others than root can write it"));
+    assert!(refused(&path).contains("others than root can write it"));
     let link = directory.path().join("link");
-    symlink(&place, &link).unwrap();
+    symlink(&path, &link).unwrap();
     refused(&link);
     refused(directory.path());
 }
@@ -88,8 +88,8 @@ fn a_file_that_others_can_write_or_that_is_none_is_not_believed() {
 #[test]
 fn a_file_without_nodes_is_an_error_that_shows_it() {
     for content in ["node0", "", "\n", "-1", "0 1"] {
-        let (_kept, place) = noted_as(content, 0o644);
-        let error = from_files(&[&place]).unwrap_err().to_string();
+        let (_kept, path) = noted_as(content, 0o644);
+        let error = from_files(&[&path]).unwrap_err().to_string();
         assert!(!is_root() || error.contains(&format!("it says {content:?}")), "{error}");
     }
 }

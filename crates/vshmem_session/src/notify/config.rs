@@ -105,7 +105,7 @@ impl NotifyConfig {
         let mut broken = None;
         for file in directories.iter().flat_map(|directory| files(directory)) {
             match Self::read(&file) {
-                Ok(config) if config.pool.iter().any(|place| place == pool) => {
+                Ok(config) if config.pool.iter().any(|path| path == pool) => {
                     return Ok(Some(config));
                 }
                 Ok(_) => {}
@@ -186,7 +186,7 @@ impl NotifyConfig {
         }
         if pool.is_empty() {
             let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            pool.extend([false, true].map(|huge| Local::place_of(name, huge)));
+            pool.extend([false, true].map(|huge| Local::path_of(name, huge)));
         }
         Ok(Self { file: file.to_owned(), pool, listen, peers })
     }
@@ -313,7 +313,7 @@ mod tests {
     fn the_file_of_a_pool_is_found_by_the_pools_place() {
         let (etc, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let both = [etc.path(), run.path()];
-        let of = |place: &str| NotifyConfig::in_directories(&both, Path::new(place));
+        let of = |path: &str| NotifyConfig::in_directories(&both, Path::new(path));
         assert!(of("/dev/one").unwrap().is_none());
         written(run.path(), "one", SOUND, 0o644);
         written(run.path(), "two", "listen 10.0.0.1:2\npeer 10.0.0.2:2\n", 0o644);
@@ -350,7 +350,7 @@ mod tests {
         let etc = tempfile::tempdir().unwrap();
         written(etc.path(), "a", "nonsense", 0o644);
         written(etc.path(), "one", SOUND, 0o644);
-        let of = |place: &str| NotifyConfig::in_directories(&[etc.path()], Path::new(place));
+        let of = |path: &str| NotifyConfig::in_directories(&[etc.path()], Path::new(path));
         assert!(of("/dev/one").unwrap().is_some());
         assert!(of("/dev/two").is_err(), "it may be meant");
     }

@@ -20,12 +20,12 @@ const MOST_BYTES: u64 = 4096;
 /// this is dropped.
 #[derive(Debug)]
 pub struct NotifyStatus {
-    place: PathBuf,
+    path: PathBuf,
     file: Option<File>,
     written: String,
 }
 
-fn place_of(directory: &Path, uuid: &[u8; 16]) -> Option<PathBuf> {
+fn path_of(directory: &Path, uuid: &[u8; 16]) -> Option<PathBuf> {
     let pool = uuid_digits(uuid);
     // Domains of one kernel may share the directory.
     let domain = domain_facts().ok()?.pid_namespace;
@@ -40,11 +40,11 @@ impl NotifyStatus {
     }
 
     fn new_in(directory: &Path, uuid: &[u8; 16]) -> Self {
-        let place = place_of(directory, uuid).unwrap_or_default();
+        let path = path_of(directory, uuid).unwrap_or_default();
         // Of an agent before, if it was this user's: the directory is sticky.
-        let _ = std::fs::remove_file(&place);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&place).ok();
-        Self { place, file, written: String::new() }
+        let _ = std::fs::remove_file(&path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path).ok();
+        Self { path, file, written: String::new() }
     }
 
     /// Tells a sentence, and what has come and gone.
@@ -79,8 +79,8 @@ impl NotifyStatus {
 
     fn read_in(directory: &Path, uuid: &[u8; 16]) -> Option<String> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-        let place = place_of(directory, uuid)?;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(place).ok()?;
+        let path = path_of(directory, uuid)?;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
         let meta = file.metadata().ok()?;
         let me = rustix::process::geteuid().as_raw();
         // Another user's sentences are shown to root alone, who can find out whose they are.
@@ -96,7 +96,7 @@ impl NotifyStatus {
 impl Drop for NotifyStatus {
     fn drop(&mut self) {
         if self.file.is_some() {
-            let _ = std::fs::remove_file(&self.place);
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -127,13 +127,13 @@ mod tests {
     #[test]
     fn what_a_killed_agent_left_is_replaced_and_a_link_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
-        let place = place_of(directory.path(), &POOL).unwrap();
-        std::fs::write(&place, "old\n").unwrap();
+        let path = path_of(directory.path(), &POOL).unwrap();
+        std::fs::write(&path, "old\n").unwrap();
         NotifyStatus::new_in(directory.path(), &POOL).tell("never seen", None);
-        std::os::unix::fs::symlink("/etc/passwd", &place).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
         assert_eq!(NotifyStatus::read_in(directory.path(), &POOL), None);
         let mut status = NotifyStatus::new_in(directory.path(), &POOL);
         status.tell("on", None);
-        assert!(!place.is_symlink());
+        assert!(!path.is_symlink());
     }
 }

@@ -32,7 +32,7 @@ impl MessageRing {
     pub fn close(map: &Map, base: u64) -> Result<(), Fault> {
         let mut last = None;
         for _ in 0..MOST_LOOKS {
-            let ring = Self::look(map, base)?;
+            let ring = Self::read(map, base)?;
             // Words do not come back, so the same twice are those of one moment.
             if last == Some(ring.words) && !ring.makes_sense() {
                 break;
@@ -56,7 +56,7 @@ impl MessageRing {
     /// When the ring is corrupt.
     pub fn bar(map: &Map, base: u64) -> Result<(), Fault> {
         for _ in 0..MOST_LOOKS {
-            let ring = Self::look(map, base)?;
+            let ring = Self::read(map, base)?;
             let tail = ring.slot_of(ring.tail);
             if tail.is_closed() {
                 return Ok(());

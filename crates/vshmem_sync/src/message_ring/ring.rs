@@ -40,7 +40,7 @@ impl MessageRing {
     ///
     /// # Errors
     /// When it is outside the pool.
-    pub fn look(map: &Map, base: u64) -> Result<Self, Fault> {
+    pub fn read(map: &Map, base: u64) -> Result<Self, Fault> {
         let mut ring = Self::at(base);
         ring.refresh(map)?;
         Ok(ring)

@@ -40,7 +40,7 @@ struct CachedSlot {
 /// The thread slots that this process has claimed.
 #[derive(Debug)]
 pub struct SlotCache {
-    places: Box<[CachedSlot]>,
+    cached_slots: Box<[CachedSlot]>,
     /// The cell that says whether this process may make changes: its offset, and its tag as long
     /// as it may. Private to the process: nothing for a model checker to order.
     validity: (AtomicU64, AtomicU64),
@@ -50,7 +50,8 @@ pub struct SlotCache {
 #[derive(Debug)]
 pub struct SlotGuard<'a> {
     slot_cache: &'a SlotCache,
-    place: usize,
+    /// Which of the cached slots it is.
+    index: usize,
     /// The thread slot.
     pub slot: u32,
     /// Where to give the slot back to, when it is not to be kept.
@@ -61,13 +62,16 @@ impl SlotCache {
     /// No slot guards yet. Allocates: to be called at set-up, not inside a call.
     #[must_use]
     pub fn new() -> Self {
-        let place = || CachedSlot {
+        let cached = || CachedSlot {
             busy: AtomicU32::new(0),
             slot: AtomicU32::new(0),
             thread: AtomicUsize::new(0),
             frame: AtomicUsize::new(0),
         };
-        Self { places: (0..MOST_SLOTS).map(|_| place()).collect(), validity: Default::default() }
+        Self {
+            cached_slots: (0..MOST_SLOTS).map(|_| cached()).collect(),
+            validity: Default::default(),
+        }
     }
 
     /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
@@ -113,26 +117,26 @@ impl SlotCache {
 
     /// Forgets all slot guards: in a forked child they are the parent's.
     pub fn forget(&self) {
-        for place in &self.places {
-            place.slot.store(0, Ordering::Relaxed);
-            place.thread.store(0, Ordering::Relaxed);
-            place.busy.store(0, Ordering::Release);
+        for cached in &self.cached_slots {
+            cached.slot.store(0, Ordering::Relaxed);
+            cached.thread.store(0, Ordering::Relaxed);
+            cached.busy.store(0, Ordering::Release);
         }
     }
 
     /// Gives the slots back to the pool that a joining client has claimed and does not use.
     pub fn give_back(&self, map: &Map, threads: Area, client: ClientId) {
-        for place in &self.places {
-            let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        for cached in &self.cached_slots {
+            let taken = cached.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_err() {
                 continue;
             }
-            let slot = place.slot.swap(0, Ordering::Relaxed);
+            let slot = cached.slot.swap(0, Ordering::Relaxed);
             if let Some(offset) = slot.checked_sub(1).and_then(|slot| threads.at(slot)) {
                 // A slot that is no longer ours (evicted) stays as it is.
                 let _ = claim_word(map, field!(offset, ThreadSlot, owner), client.word(), 0);
             }
-            place.busy.store(0, Ordering::Release);
+            cached.busy.store(0, Ordering::Release);
         }
     }
 
@@ -148,12 +152,12 @@ impl SlotCache {
         for _ in 0..MOST_SLOTS {
             let all = ClientList { map, list, client: slot_owner.client };
             let Some((head, last)) = all.last()? else { return Ok(()) };
-            let Some(place) = self.idle_surplus(last + 1) else { return Ok(()) };
+            let Some(cached) = self.idle_surplus(last + 1) else { return Ok(()) };
             let given = thread_list_entry(threads, last).and_then(|held| all.give_up(head, held));
             if given == Ok(true) {
-                place.slot.store(0, Ordering::Relaxed);
+                cached.slot.store(0, Ordering::Relaxed);
             }
-            place.busy.store(0, Ordering::Release);
+            cached.busy.store(0, Ordering::Release);
             if !given? {
                 return Ok(());
             }
@@ -161,16 +165,16 @@ impl SlotCache {
         Ok(())
     }
 
-    /// The place beyond those that are kept which has `slot` (plus one), made busy.
+    /// The cached slot beyond those that are kept which has `slot` (plus one), made busy.
     fn idle_surplus(&self, slot: u32) -> Option<&CachedSlot> {
-        let place = self.places.iter().skip(KEPT).find(|place| {
-            place.busy.load(Ordering::Relaxed) == 0 && place.slot.load(Ordering::Relaxed) == slot
+        let cached = self.cached_slots.iter().skip(KEPT).find(|cached| {
+            cached.busy.load(Ordering::Relaxed) == 0 && cached.slot.load(Ordering::Relaxed) == slot
         })?;
-        place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        if place.slot.load(Ordering::Relaxed) == slot {
-            return Some(place);
+        cached.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        if cached.slot.load(Ordering::Relaxed) == slot {
+            return Some(cached);
         }
-        place.busy.store(0, Ordering::Release);
+        cached.busy.store(0, Ordering::Release);
         None
     }
 
@@ -186,31 +190,31 @@ impl SlotCache {
         slot_owner: SlotOwner,
     ) -> Result<Option<SlotGuard<'a>>, Fault> {
         let me = this_thread();
-        for (index, place) in self.places.iter().enumerate() {
-            let free = place.busy.load(Ordering::Relaxed) == 0
-                && place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        for (index, cached) in self.cached_slots.iter().enumerate() {
+            let free = cached.busy.load(Ordering::Relaxed) == 0
+                && cached.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
             if !free {
                 continue;
             }
-            place.thread.store(me, Ordering::Relaxed);
-            place.frame.store(this_frame(), Ordering::Relaxed);
-            let known = place.slot.load(Ordering::Relaxed);
+            cached.thread.store(me, Ordering::Relaxed);
+            cached.frame.store(this_frame(), Ordering::Relaxed);
+            let known = cached.slot.load(Ordering::Relaxed);
             let slot = if known != 0 {
                 known - 1
             } else {
                 match claim(map, threads, slot_owner) {
                     Ok(Some(slot)) => {
-                        place.slot.store(slot + 1, Ordering::Relaxed);
+                        cached.slot.store(slot + 1, Ordering::Relaxed);
                         slot
                     }
                     other => {
-                        place.busy.store(0, Ordering::Release);
+                        cached.busy.store(0, Ordering::Release);
                         return other.map(|_| None);
                     }
                 }
             };
             let surplus = (index >= KEPT).then_some((map, threads, slot_owner));
-            return Ok(Some(SlotGuard { slot_cache: self, place: index, slot, surplus }));
+            return Ok(Some(SlotGuard { slot_cache: self, index, slot, surplus }));
         }
         Ok(None)
     }
@@ -229,24 +233,24 @@ impl SlotCache {
         mut recover: impl FnMut(u32) -> bool,
     ) {
         let (me, frame) =
-            (this_thread(), self.places[slot_guard.place].frame.load(Ordering::Relaxed));
-        let mine = |place: &&CachedSlot| {
-            place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) == me
+            (this_thread(), self.cached_slots[slot_guard.index].frame.load(Ordering::Relaxed));
+        let mine = |cached: &&CachedSlot| {
+            cached.busy.load(Ordering::Relaxed) == 1 && cached.thread.load(Ordering::Relaxed) == me
         };
-        if self.places.iter().filter(mine).count() <= NESTED {
+        if self.cached_slots.iter().filter(mine).count() <= NESTED {
             return;
         }
-        for (index, place) in self.places.iter().enumerate() {
-            let left = index != slot_guard.place
-                && mine(&place)
-                && place.frame.load(Ordering::Relaxed) <= frame.saturating_add(FRAME)
-                && place.busy.compare_exchange(1, 2, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        for (index, cached) in self.cached_slots.iter().enumerate() {
+            let left = index != slot_guard.index
+                && mine(&cached)
+                && cached.frame.load(Ordering::Relaxed) <= frame.saturating_add(FRAME)
+                && cached.busy.compare_exchange(1, 2, Ordering::Acquire, Ordering::Relaxed).is_ok();
             if !left {
                 continue;
             }
-            let slot = place.slot.load(Ordering::Relaxed);
+            let slot = cached.slot.load(Ordering::Relaxed);
             let again = slot.checked_sub(1).is_none_or(&mut recover);
-            place.busy.store(if again { 0 } else { 1 }, Ordering::Release);
+            cached.busy.store(if again { 0 } else { 1 }, Ordering::Release);
         }
     }
 
@@ -254,8 +258,8 @@ impl SlotCache {
     #[must_use]
     pub fn others_busy(&self) -> bool {
         let me = this_thread();
-        self.places.iter().any(|place| {
-            place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) != me
+        self.cached_slots.iter().any(|cached| {
+            cached.busy.load(Ordering::Relaxed) == 1 && cached.thread.load(Ordering::Relaxed) != me
         })
     }
 
@@ -265,10 +269,10 @@ impl SlotCache {
     #[must_use]
     pub fn is_mine(&self, slot: u32) -> bool {
         let me = this_thread();
-        self.places.iter().any(|place| {
-            place.busy.load(Ordering::Relaxed) != 0
-                && place.slot.load(Ordering::Relaxed) == slot.wrapping_add(1)
-                && place.thread.load(Ordering::Relaxed) == me
+        self.cached_slots.iter().any(|cached| {
+            cached.busy.load(Ordering::Relaxed) != 0
+                && cached.slot.load(Ordering::Relaxed) == slot.wrapping_add(1)
+                && cached.thread.load(Ordering::Relaxed) == me
         })
     }
 }
@@ -290,9 +294,9 @@ impl SlotGuard<'_> {
 
 impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        let place = &self.slot_cache.places[self.place];
+        let cached = &self.slot_cache.cached_slots[self.index];
         // Barrier IDLE: pairs with the acquire in `take`.
-        place.busy.store(0, Ordering::Release);
+        cached.busy.store(0, Ordering::Release);
         if let Some((map, threads, slot_owner)) = self.surplus.take() {
             // What cannot be given back is used by a later call.
             let _ = self.slot_cache.give_back_surplus(map, threads, slot_owner);

@@ -14,7 +14,7 @@ pub const BYTES: u64 = PAGE_BYTES + 384;
 /// Sends; false when the ring is closed.
 pub fn send(map: &Map, message: u32) -> bool {
     loop {
-        match MessageRing::look(map, RING).expect("a ring").tail() {
+        match MessageRing::read(map, RING).expect("a ring").tail() {
             Tail::Free(ring_slot) if ring_slot.fill(map, message, false).expect("a word") => {
                 return true;
             }
@@ -35,7 +35,7 @@ pub fn send_near(map: &Map, slot: usize, message: u32) -> bool {
 /// Sends a message whose priority is its number, unless there may be one with a lower number.
 pub fn send_in_order(map: &Map, message: u32) -> bool {
     loop {
-        let tail = MessageRing::look(map, RING).expect("a ring").tail();
+        let tail = MessageRing::read(map, RING).expect("a ring").tail();
         let Tail::Free(ring_slot) = tail else { return false };
         let may_follow = match ring_slot.last_before(map, RING).expect("a ring") {
             None => true,
@@ -69,7 +69,7 @@ pub fn has_one_of_another_type(map: &Map, slot: usize, kind: u32) -> bool {
 /// Sends a text in a chunk that a slot notes, or in this one.
 pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
     loop {
-        let Tail::Free(ring_slot) = MessageRing::look(map, RING).expect("a ring").tail() else {
+        let Tail::Free(ring_slot) = MessageRing::read(map, RING).expect("a ring").tail() else {
             return false;
         };
         let unit = ring_slot.chunk().unwrap_or(unit);
@@ -84,7 +84,7 @@ pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
 pub fn send_inline(map: &Map, text: u64) -> bool {
     let message = Inline::of(7, &text.to_le_bytes()).expect("a short message");
     loop {
-        match MessageRing::look(map, RING).expect("a ring").tail() {
+        match MessageRing::read(map, RING).expect("a ring").tail() {
             Tail::Free(ring_slot)
                 if ring_slot.fill_inline(map, message, false).expect("a cell") =>
             {
@@ -115,7 +115,7 @@ pub fn receive_any(map: &Map) -> Option<u64> {
 /// As `leave`, with the texts of messages in slots.
 pub fn leave_any(map: &Map) -> Vec<u64> {
     MessageRing::close(map, RING).expect("a close");
-    let ring = MessageRing::look(map, RING).expect("a ring");
+    let ring = MessageRing::read(map, RING).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
     let left = ring.messages().map(|ring_slot| text_in(map, ring_slot)).collect();
     for (ring_slot, word) in ring.emptied() {
@@ -130,7 +130,7 @@ pub fn send_bytes(map: &Map, unit: u32, bytes: u64, limit: u64) -> bool {
     let size_of = |unit: u32| TEXTS + 8 * u64::from(unit);
     map.store(size_of(unit), bytes, Ordering::Relaxed).expect("a word");
     loop {
-        let ring = MessageRing::look(map, RING).expect("a ring");
+        let ring = MessageRing::read(map, RING).expect("a ring");
         let Tail::Free(ring_slot) = ring.tail() else { return false };
         if bytes + bytes_in(map, &ring) > limit {
             return false;
@@ -154,7 +154,7 @@ pub fn bytes_in(map: &Map, ring: &MessageRing) -> u64 {
 /// ring is closed.
 pub fn receive_if<T>(map: &Map, accepts: impl Fn(RingSlot) -> Option<T>) -> Option<T> {
     'look: loop {
-        let ring = MessageRing::look(map, RING).expect("a ring");
+        let ring = MessageRing::read(map, RING).expect("a ring");
         for ring_slot in ring.messages() {
             if ring_slot.is_closed() {
                 return None;
@@ -195,7 +195,7 @@ pub fn receive_text(map: &Map, kind: u64) -> Option<u64> {
 /// it, or the ring is closed.
 pub fn send_unless_awaited(map: &Map, message: u32) -> bool {
     loop {
-        let tail = MessageRing::look(map, RING).expect("a ring").tail();
+        let tail = MessageRing::read(map, RING).expect("a ring").tail();
         let Tail::Free(ring_slot) = tail else { return false };
         let awaited = map.load(AWAITED, Ordering::Acquire).expect("a word");
         if awaited == u64::from(message / 10) {
@@ -210,7 +210,7 @@ pub fn send_unless_awaited(map: &Map, message: u32) -> bool {
 /// Lies down for a type as the change under the lock does; false when there is a message of it.
 pub fn lie_down(map: &Map, kind: u32) -> bool {
     MessageRing::bar(map, RING).expect("a barrier");
-    let ring = MessageRing::look(map, RING).expect("a ring");
+    let ring = MessageRing::read(map, RING).expect("a ring");
     let found =
         ring.messages().filter_map(|ring_slot| ring_slot.chunk()).any(|number| number / 10 == kind);
     if !found {
@@ -224,7 +224,7 @@ pub fn lie_down(map: &Map, kind: u32) -> bool {
 /// Closes the tail for a moment, as the thread does that looks whether it may lie down.
 pub fn bar_and_pass(map: &Map) {
     MessageRing::bar(map, RING).expect("a barrier");
-    pass(map, &MessageRing::look(map, RING).expect("a ring"));
+    pass(map, &MessageRing::read(map, RING).expect("a ring"));
 }
 
 /// Lets senders pass a closed tail; a text in its slot goes into the chunk of that number.
@@ -237,7 +237,7 @@ fn pass(map: &Map, ring: &MessageRing) {
 
 /// Closes the ring as a thread that dies after the first step.
 pub fn begin_to_close(map: &Map) {
-    if let Tail::Free(ring_slot) = MessageRing::look(map, RING).expect("a ring").tail() {
+    if let Tail::Free(ring_slot) = MessageRing::read(map, RING).expect("a ring").tail() {
         let _ =
             map.replace(ring_slot.at, ring_slot.word, ring_slot.word | 1 << 27).expect("a word");
     }
@@ -246,7 +246,7 @@ pub fn begin_to_close(map: &Map) {
 /// Closes the ring and takes what is left, as the change under the lock does.
 pub fn leave(map: &Map) -> Vec<u32> {
     MessageRing::close(map, RING).expect("a close");
-    let ring = MessageRing::look(map, RING).expect("a ring");
+    let ring = MessageRing::read(map, RING).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
     for (ring_slot, word) in ring.emptied() {
         let seen = ring_slot.cell(map).expect("a cell");
@@ -257,7 +257,7 @@ pub fn leave(map: &Map) -> Vec<u32> {
 
 /// Opens it again, as the change under the lock does.
 pub fn open(map: &Map) {
-    let ring = MessageRing::look(map, RING).expect("a ring");
+    let ring = MessageRing::read(map, RING).expect("a ring");
     let (ring_slot, word) = ring.opened().expect("a closed ring");
     let seen = ring_slot.cell(map).expect("a cell");
     assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not closed");

@@ -48,7 +48,7 @@ fn give_ranges(place: &Path) -> usize {
 
 fn told_node() {
     let pool = crate::machine().pool("32M");
-    let place = pool.place();
+    let place = pool.path();
     let border = give_ranges(&place);
     let guests = Guests::boot(crate::machine(), "nodes", 1, pool, &[]);
     let mut key = 0x5e50;

@@ -52,7 +52,7 @@ pub fn scribbler() {
         let pool = Pool::new(POOL, &[]);
         let seed = seed.to_string();
         let mut hostile = Command::new(&scribble);
-        hostile.arg(pool.place()).args([BYTES, SECONDS, rate, &seed]);
+        hostile.arg(pool.path()).args([BYTES, SECONDS, rate, &seed]);
         let mut hostile = start(&mut hostile);
         while hostile.try_wait().unwrap().is_none() {
             let begun = Instant::now();

@@ -20,7 +20,7 @@ pub fn paths() {
     let public = build::public();
     let pool = Pool::new("32M", &[]);
     let (place, vshmem) =
-        (pool.place().display().to_string(), public.join("vshmem").display().to_string());
+        (pool.path().display().to_string(), public.join("vshmem").display().to_string());
     let nobody = |words: &[&str]| run(Command::new("setpriv").args(build::NOBODY).args(words));
     let refusals: [&[&str]; 6] = [
         &[&vshmem, "run", "--pool", pool.name(), "--", "true"],

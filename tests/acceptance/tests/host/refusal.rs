@@ -65,7 +65,7 @@ pub fn full() {
 /// variables by hand.
 pub fn unusable() {
     let pool = Pool::new("16M", &[]);
-    let sound = std::fs::read(pool.place()).unwrap();
+    let sound = std::fs::read(pool.path()).unwrap();
     let scratch = std::path::PathBuf::from(format!("/dev/shm/vshmem.bad{}", std::process::id()));
     let mut newer = sound.clone();
     // The version follows the magic.

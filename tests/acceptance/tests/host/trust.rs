@@ -111,7 +111,7 @@ pub fn private() {
     let pool = Pool::new("16M", &[]);
     let place = std::path::PathBuf::from(format!("/dev/shm/vshmem.private-{USER}"));
     let _ = std::fs::remove_file(&place);
-    std::fs::hard_link(pool.place(), &place).unwrap();
+    std::fs::hard_link(pool.path(), &place).unwrap();
     for (owner, mode, words) in
         [(USER + 1, 0o666, "belongs to user"), (USER, 0o660, "others may use it")]
     {
@@ -126,5 +126,5 @@ pub fn private() {
         assert!(ran.err.contains(words), "{ran:?}");
     }
     std::fs::remove_file(&place).unwrap();
-    chown(pool.place(), Some(0), None).unwrap();
+    chown(pool.path(), Some(0), None).unwrap();
 }

@@ -75,7 +75,7 @@ impl Guests {
             name: pool.name().to_owned(),
             memory_mib: materials.memory.mebibytes,
             swap_mib: materials.memory.swap_mebibytes,
-            pool: Some(pool.place().to_owned()),
+            pool: Some(pool.path().to_owned()),
             pool_name: Some(pool.name().to_owned()),
             binary: Some(materials.command.to_owned()),
             binary_dir: materials.command.parent().unwrap_or(Path::new(".")).to_owned(),

@@ -23,18 +23,18 @@ pub fn file(pool: &HostPool, command: &Path) -> Result<String, Failure> {
             "pool {name}: the name of a CDI device ends with a letter or a digit. Give the pool such a name, or use --as podman"
         ));
     }
-    let place = pool.place.display().to_string();
+    let path = pool.path.display().to_string();
     let hook: Value = json!({
         "hookName": "createRuntime",
         "path": command.display().to_string(),
         // The hook refuses a file of another owner: it was made after the pool was removed.
-        "args": ["vshmem", "agent", "--keep", "--pool", place, "--owner", pool.owner.to_string()],
+        "args": ["vshmem", "agent", "--keep", "--pool", path, "--owner", pool.owner.to_string()],
         "timeout": TIMEOUT,
     });
     let edits = json!({
         "env": [format!("VSHMEM_POOL={}", pool.reference())],
         "mounts": [{
-            "hostPath": place, "containerPath": place, "options": ["rw", "rbind", "nosuid", "nodev"],
+            "hostPath": path, "containerPath": path, "options": ["rw", "rbind", "nosuid", "nodev"],
         }],
         "hooks": [hook],
     });

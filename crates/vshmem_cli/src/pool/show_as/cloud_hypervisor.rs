@@ -8,7 +8,7 @@ use super::host_pool::HostPool;
 pub fn arguments(pool: &HostPool, device: Device) -> String {
     match device {
         // Without discard_writes the file is mapped shared.
-        Device::Dax => format!("--pmem file={}\n", pool.place.display()),
-        _ => format!("--ivshmem path={},size={}\n", pool.place.display(), pool.bytes),
+        Device::Dax => format!("--pmem file={}\n", pool.path.display()),
+        _ => format!("--ivshmem path={},size={}\n", pool.path.display(), pool.bytes),
     }
 }

@@ -22,10 +22,10 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
     let pool = HostPool::of(name)?;
     // What it says is pasted into shells and templates, where other characters mean something.
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%=~".contains(c);
-    if !pool.place.to_string_lossy().chars().all(is_plain) {
+    if !pool.path.to_string_lossy().chars().all(is_plain) {
         return failed(format!(
             "{}: a path with other characters than letters, digits and /._-+@%=~ cannot be written down for a container engine. Move the pool's file",
-            show::clean(&pool.place.to_string_lossy())
+            show::clean(&pool.path.to_string_lossy())
         ));
     }
     for hint in hints(&pool, form) {
@@ -41,17 +41,17 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
 
 /// The options of `docker run` and `podman run`, on one line.
 fn options(pool: &HostPool) -> String {
-    let place = pool.place.display();
-    format!("--mount type=bind,src={place},dst={place} --env VSHMEM_POOL={}\n", pool.reference())
+    let path = pool.path.display();
+    format!("--mount type=bind,src={path},dst={path} --env VSHMEM_POOL={}\n", pool.reference())
 }
 
 fn hints(pool: &HostPool, form: Form) -> Vec<String> {
     let mut hints = Vec::new();
-    let (name, place) = (&pool.name, pool.place.display());
+    let (name, path) = (&pool.name, pool.path.display());
     // A hook in the CDI file starts it.
-    if form != Form::Cdi && !Role::Keeper.is_held(&pool.place) {
+    if form != Form::Cdi && !Role::Keeper.is_held(&pool.path) {
         hints.push(format!(
-            "pool {name}: start `vshmem agent --keep --pool {place}` on the host as root, so that what a container holds is given back when it ends"
+            "pool {name}: start `vshmem agent --keep --pool {path}` on the host as root, so that what a container holds is given back when it ends"
         ));
     }
     if pool.mode & 0o066 == 0 {

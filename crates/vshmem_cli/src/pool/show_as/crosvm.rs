@@ -4,5 +4,5 @@ use super::host_pool::HostPool;
 
 /// The arguments.
 pub fn arguments(pool: &HostPool) -> String {
-    format!("--pmem {}\n", pool.place.display())
+    format!("--pmem {}\n", pool.path.display())
 }

@@ -9,7 +9,7 @@ use super::host_pool::HostPool;
 pub fn configuration(pool: &HostPool) -> String {
     let device = json!({
         "id": id(&pool.name),
-        "path_on_host": pool.place,
+        "path_on_host": pool.path,
         "root_device": false,
         "read_only": false,
     });

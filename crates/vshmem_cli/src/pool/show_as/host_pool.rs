@@ -15,7 +15,7 @@ pub struct HostPool {
     /// The name that its server goes by.
     pub name: String,
     /// Its file, from the root.
-    pub place: PathBuf,
+    pub path: PathBuf,
     /// Size of the file.
     pub bytes: u64,
     /// A label for nvdimm lies before it.
@@ -37,27 +37,27 @@ impl HostPool {
     pub fn of(name: &str) -> Result<Self, Failure> {
         let link = find(name)?;
         identify(link.as_ref())?;
-        let place = std::path::absolute(link.place()).unwrap_or_else(|_| link.place().to_owned());
+        let path = std::path::absolute(link.path()).unwrap_or_else(|_| link.path().to_owned());
         let Some(file) = link.file() else {
             return failed(format!(
                 "pool {name}: {} is lent to this guest; ask on the host",
-                place.display()
+                path.display()
             ));
         };
-        let meta = std::fs::metadata(&place).map_err(|error| {
-            Failure::Failed(format!("{}: cannot look at it: {error}", place.display()))
+        let meta = std::fs::metadata(&path).map_err(|error| {
+            Failure::Failed(format!("{}: cannot look at it: {error}", path.display()))
         })?;
         // Hypervisors split their options at commas; names of pools have none.
-        if place.to_str().is_none_or(|text| text.contains([',', '\'', '<', '&', ' '])) {
+        if path.to_str().is_none_or(|text| text.contains([',', '\'', '<', '&', ' '])) {
             return failed(format!(
                 "{}: a path with commas, quotes or spaces cannot be written down for a hypervisor. Move the pool's file",
-                place.display()
+                path.display()
             ));
         }
-        let name = pool_name(&place, link.as_ref());
+        let name = pool_name(&path, link.as_ref());
         let record = Record::read(&ServerPaths::usual(&name).record);
         Ok(Self {
-            served: Role::Server.is_held(&place),
+            served: Role::Server.is_held(&path),
             socket: record
                 .as_ref()
                 .map_or_else(|| ServerPaths::usual(&name).socket, |record| record.socket.clone()),
@@ -67,30 +67,30 @@ impl HostPool {
             owner: file.owner,
             mode: meta.mode(),
             name,
-            place,
+            path,
         })
     }
 
     /// By what `vshmem` in a container finds the pool: its name where that leads to its file.
     pub fn reference(&self) -> String {
-        if self.place.as_os_str() == format!("/dev/shm/vshmem.{}", self.name).as_str() {
+        if self.path.as_os_str() == format!("/dev/shm/vshmem.{}", self.name).as_str() {
             self.name.clone()
         } else {
-            self.place.display().to_string()
+            self.path.display().to_string()
         }
     }
 }
 
 /// Last part of a path.
-pub fn file_name(place: &Path) -> String {
-    place.file_name().unwrap_or_default().to_string_lossy().into_owned()
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The name that a server of this pool goes by.
-fn pool_name(place: &Path, link: &dyn Link) -> String {
-    let file = file_name(place);
+fn pool_name(path: &Path, link: &dyn Link) -> String {
+    let file = file_name(path);
     match file.strip_prefix("vshmem.") {
         Some(name) => name.to_owned(),
-        None => file_name(link.place()),
+        None => file_name(link.path()),
     }
 }

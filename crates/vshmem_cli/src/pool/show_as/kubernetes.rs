@@ -5,13 +5,13 @@ use super::host_pool::HostPool;
 
 /// The part, to be merged into the template.
 pub fn template(pool: &HostPool) -> String {
-    let (place, volume) = (pool.place.display(), label(&pool.name));
+    let (path, volume) = (pool.path.display(), label(&pool.name));
     format!(
         "spec:
   volumes:
   - name: {volume}
     hostPath:
-      path: {place}
+      path: {path}
       type: File
   containers:
   - name: main
@@ -20,7 +20,7 @@ pub fn template(pool: &HostPool) -> String {
       value: \"{}\"
     volumeMounts:
     - name: {volume}
-      mountPath: {place}
+      mountPath: {path}
 ",
         pool.reference()
     )

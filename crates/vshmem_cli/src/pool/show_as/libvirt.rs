@@ -14,7 +14,7 @@ pub fn hints(pool: &HostPool) -> Vec<String> {
         format!(
             "pool {}: while the domain runs libvirt makes QEMU's user the owner of {}. To keep the pool its owner's add to the domain, with user and group of QEMU: {OWNERS_STAY}",
             pool.name,
-            pool.place.display()
+            pool.path.display()
         ),
     ]
 }
@@ -24,18 +24,18 @@ pub fn elements(pool: &HostPool, device: Device) -> String {
     match device {
         Device::Plain => format!(
             "<shmem name='{}'>\n  <model type='ivshmem-plain'/>\n  <size unit='KiB'>{}</size>\n</shmem>\n",
-            file_name(&pool.place),
+            file_name(&pool.path),
             pool.bytes >> 10
         ),
         Device::Doorbell => format!(
             "<shmem name='{}'>\n  <model type='ivshmem-doorbell'/>\n  <server path='{}'/>\n  <msi vectors='{}' ioeventfd='on'/>\n</shmem>\n",
-            file_name(&pool.place),
+            file_name(&pool.path),
             pool.socket.display(),
             pool.vectors
         ),
         Device::Dax => format!(
             "<memory model='nvdimm' access='shared'>\n  <source>\n    <path>{}</path>\n    <alignsize unit='KiB'>2048</alignsize>\n  </source>\n  <target>\n    <size unit='KiB'>{}</size>\n    <node>0</node>\n  </target>\n</memory>\n",
-            pool.place.display(),
+            pool.path.display(),
             pool.bytes >> 10
         ),
     }

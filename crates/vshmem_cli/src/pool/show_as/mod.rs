@@ -124,11 +124,11 @@ fn require(pool: &HostPool, device: Device, form: Form) -> Result<(), Failure> {
             size::show(pool.bytes.next_power_of_two())
         )),
         Device::Plain
-            if form == Form::Libvirt && pool.place.parent() != Some(Path::new("/dev/shm")) =>
+            if form == Form::Libvirt && pool.path.parent() != Some(Path::new("/dev/shm")) =>
         {
             failed(format!(
                 "pool {name}: libvirt looks for the memory of ivshmem-plain in /dev/shm alone, and this is {}. Use --device doorbell with `vshmem pool serve {name}`",
-                pool.place.display()
+                pool.path.display()
             ))
         }
         _ => Ok(()),
@@ -144,10 +144,10 @@ fn hints(pool: &HostPool, device: Device, form: Form) -> Vec<String> {
             "pool {name}: it has no server yet; start `vshmem pool serve {name}` before the guest"
         ));
     }
-    if form == Form::Proxmox && file_name(&pool.place).starts_with(proxmox::PREFIX) {
+    if form == Form::Proxmox && file_name(&pool.path).starts_with(proxmox::PREFIX) {
         hints.push(format!(
             "{}: Proxmox VE removes this file when the guest stops. A pool of another name is given by an `args:` line and stays",
-            pool.place.display()
+            pool.path.display()
         ));
     }
     if device == Device::Dax && form == Form::Libvirt {

@@ -10,7 +10,7 @@ pub const PREFIX: &str = "pve-shm-";
 
 /// For a file of the monitor's own its `ivshmem` line, else QEMU's arguments.
 pub fn lines(pool: &HostPool, device: Device) -> String {
-    match (device, file_name(&pool.place).strip_prefix(PREFIX)) {
+    match (device, file_name(&pool.path).strip_prefix(PREFIX)) {
         (Device::Plain, Some(name)) => format!("ivshmem: size={},name={name}\n", pool.bytes >> 20),
         _ => format!("args: {}\n", qemu::arguments(pool, device).trim_end().replace('\n', " ")),
     }

@@ -8,7 +8,7 @@ pub fn arguments(pool: &HostPool, device: Device) -> String {
     let id = format!("vshmem-{}", pool.name);
     let memory = format!(
         "-object memory-backend-file,id={id},share=on,mem-path={},size={}",
-        pool.place.display(),
+        pool.path.display(),
         pool.bytes
     );
     match device {

@@ -125,7 +125,7 @@ impl Mpi {
         }
         let command = own_binary()?;
         let found =
-            self.nas.as_deref().map(|place| nas::programs(place, self.processes)).transpose()?;
+            self.nas.as_deref().map(|path| nas::programs(path, self.processes)).transpose()?;
         let program = match &found {
             Some(_) => PathBuf::new(),
             None => self.program(&command)?,
@@ -159,19 +159,19 @@ impl Mpi {
 
     fn program(&self, command: &Path) -> Result<PathBuf, Failure> {
         let beside = command.parent().unwrap_or(Path::new("."));
-        let places = ["../../build/mpi", "../lib/vshmem/bench"].map(|below| beside.join(below));
-        let place = match &self.programs {
-            Some(place) => place.join(self.calls.program()),
-            None => places
+        let paths = ["../../build/mpi", "../lib/vshmem/bench"].map(|below| beside.join(below));
+        let path = match &self.programs {
+            Some(path) => path.join(self.calls.program()),
+            None => paths
                 .iter()
-                .map(|place| place.join(self.calls.program()))
+                .map(|path| path.join(self.calls.program()))
                 .find(|program| program.is_file())
-                .unwrap_or_else(|| places[0].join(self.calls.program())),
+                .unwrap_or_else(|| paths[0].join(self.calls.program())),
         };
-        place.canonicalize().map_err(|error| {
+        path.canonicalize().map_err(|error| {
             Failure::Failed(format!(
                 "{}: {error}. `apt-get install vshmem-openmpi` installs it; in the source tree `make programs` builds it where Open MPI is (libopenmpi-dev, openmpi-bin)",
-                place.display()
+                path.display()
             ))
         })
     }

@@ -33,8 +33,8 @@ impl Guests {
     /// Copies the program into both guests: they may not see the tree that it is in, or not where
     /// it is (a guest has a /tmp of its own).
     pub(super) fn deliver(&self, program: &Path, name: &str) -> Result<(), Failure> {
-        let place = format!("{DELIVERED}/{name}");
-        let line = format!("mkdir -p {DELIVERED} && cat >{place} && chmod 755 {place}");
+        let path = format!("{DELIVERED}/{name}");
+        let line = format!("mkdir -p {DELIVERED} && cat >{path} && chmod 755 {path}");
         for guest in ["1", "2"] {
             let file = std::fs::File::open(program).map_err(|error| {
                 Failure::Failed(format!("{}: cannot read it: {error}", program.display()))

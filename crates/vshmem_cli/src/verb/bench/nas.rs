@@ -18,7 +18,7 @@ const CODES: [&str; 8] = ["bt", "cg", "ep", "ft", "is", "lu", "mg", "sp"];
 /// A program of the suite.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
-    place: PathBuf,
+    path: PathBuf,
     name: String,
 }
 
@@ -34,21 +34,21 @@ fn is_code(name: &str, processes: u32) -> bool {
 }
 
 /// Those of a directory, in the order of their names.
-pub(super) fn programs(place: &Path, processes: u32) -> Result<Vec<Program>, Failure> {
-    let unreadable = |error| Failure::Failed(format!("{}: {error}", place.display()));
+pub(super) fn programs(path: &Path, processes: u32) -> Result<Vec<Program>, Failure> {
+    let unreadable = |error| Failure::Failed(format!("{}: {error}", path.display()));
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(place).map_err(unreadable)? {
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if is_code(&name, processes) {
-            found.push(Program { place: entry.path(), name });
+            found.push(Program { path: entry.path(), name });
         }
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     if found.is_empty() {
         return failed(format!(
             "{}: no program of the NAS Parallel Benchmarks for {processes} processes is there. `make ft CLASS=A` in the suite's NPB-MPI directory builds bin/ft.A.x",
-            place.display()
+            path.display()
         ));
     }
     Ok(found)
@@ -66,14 +66,14 @@ pub(super) fn measure(
         &["code", "vader, 1 kernel", "vshmem, 2 guests", "vshmem / vader"],
     );
     for program in programs {
-        guests.deliver(&program.place, &program.name)?;
+        guests.deliver(&program.path, &program.name)?;
         let runs =
             take_turns(&[false, true], pairs as usize, Order::Rotating, |pair, in_guests| {
                 let who = if *in_guests { "vshmem, 2 guests" } else { "vader, 1 kernel" };
                 eprintln!("vshmem: {}, run {} of {pairs}: {who}", program.name, pair + 1);
                 let text = match in_guests {
                     true => guests.job(processes, "", &program.name)?,
-                    false => in_one_kernel(processes, &[], &[program.place.as_os_str()])?,
+                    false => in_one_kernel(processes, &[], &[program.path.as_os_str()])?,
                 };
                 seconds(&text).ok_or_else(|| {
                     let name = &program.name;

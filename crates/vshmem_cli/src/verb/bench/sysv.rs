@@ -111,7 +111,7 @@ impl Sysv {
         let environments = RunCase {
             command: &command,
             pool: Subject { name: &name, file: &file },
-            prepared: prepared.as_ref().map(|own| Subject { name: own.name(), file: own.place() }),
+            prepared: prepared.as_ref().map(|own| Subject { name: own.name(), file: own.path() }),
             guests: guests.as_deref(),
         };
         let results = sysv::measure(&environments, &kernels, &plan, &terminal);
@@ -156,10 +156,10 @@ impl Sysv {
     /// The pool that is measured: the one that was made for this, or the one that was named.
     fn pool_and_file(&self, own: Option<&OwnPool>) -> Result<(String, PathBuf), Failure> {
         if let Some(own) = own {
-            return Ok((own.name().to_owned(), own.place().to_owned()));
+            return Ok((own.name().to_owned(), own.path().to_owned()));
         }
         let name = self.pool.clone().unwrap_or_default();
-        let file = vshmem_session::find(&name)?.place().to_owned();
+        let file = vshmem_session::find(&name)?.path().to_owned();
         Ok((name, file))
     }
 

@@ -30,19 +30,19 @@ pub fn ivshmem(driver: &str) -> Vec<Line> {
 }
 
 impl Ivshmem {
-    fn at(place: &Path) -> Option<Self> {
-        let text = |name: &str| fs::read_to_string(place.join(name)).ok();
+    fn at(path: &Path) -> Option<Self> {
+        let text = |name: &str| fs::read_to_string(path.join(name)).ok();
         let number = |name: &str| text(name).map(|text| text.trim().to_owned());
         if number("vendor")? != IVSHMEM.0 || number("device")? != IVSHMEM.1 {
             return None;
         }
-        let driver = fs::read_link(place.join("driver")).ok();
+        let driver = fs::read_link(path.join("driver")).ok();
         let regions = text("resource").unwrap_or_default();
         Some(Self {
-            address: place.file_name()?.to_string_lossy().into_owned(),
+            address: path.file_name()?.to_string_lossy().into_owned(),
             bound: driver.is_some_and(|driver| driver.ends_with("vshmem")),
             start: start(&regions, 2),
-            memory: place.join("resource2"),
+            memory: path.join("resource2"),
             // The table of its interrupts.
             interrupts: start(&regions, 1) != 0,
         })
@@ -53,8 +53,8 @@ impl Ivshmem {
         let kind = if self.interrupts { "with interrupts" } else { "no interrupts" };
         // By the rules of memory types only a place above 4 GiB is certain to be cached.
         let low = self.start != 0 && self.start < 1 << 32;
-        let place = if low { ", below 4 GiB" } else { "" };
-        let found = format!("{}: {kind}{place}", self.address);
+        let path = if low { ", below 4 GiB" } else { "" };
+        let found = format!("{}: {kind}{path}", self.address);
         if self.bound {
             return Line::good(WHAT, format!("{found}; the driver has it: /dev/vshmem"));
         }
@@ -86,9 +86,9 @@ fn start(resource: &str, region: usize) -> u64 {
 /// An nvdimm that is not given as a dax device; none where there is none.
 pub fn nvdimm() -> Option<Line> {
     const WHAT: &str = "nvdimm";
-    let entries = |place: &str| fs::read_dir(place).into_iter().flatten().flatten();
-    let names = |place: &str, prefix: &'static str| -> Vec<String> {
-        entries(place)
+    let entries = |path: &str| fs::read_dir(path).into_iter().flatten().flatten();
+    let names = |path: &str, prefix: &'static str| -> Vec<String> {
+        entries(path)
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|name| name.starts_with(prefix))
             .collect()

@@ -19,8 +19,8 @@ pub fn all() -> Vec<Line> {
     ]
 }
 
-fn number(place: &str) -> Option<u64> {
-    fs::read_to_string(place).ok()?.trim().parse().ok()
+fn number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 fn descriptors(limit: Option<u64>) -> Line {

@@ -16,25 +16,25 @@ pub fn speeds(driver: &str) -> Vec<Line> {
         .and_then(|word| vshmem_session::find(&word).ok());
     let chosen = chosen.filter(|link| vshmem_session::identify(link.as_ref()).is_ok());
     let devices = vshmem_session::list_devices().into_iter().filter(|pool| pool.found.is_ok());
-    let mut places: Vec<_> = devices.map(|pool| pool.place).collect();
-    if let Some(link) = chosen.filter(|link| !places.iter().any(|place| place == link.place())) {
-        places.insert(0, link.place().to_owned());
+    let mut paths: Vec<_> = devices.map(|pool| pool.path).collect();
+    if let Some(link) = chosen.filter(|link| !paths.iter().any(|path| path == link.path())) {
+        paths.insert(0, link.path().to_owned());
     }
-    places
+    paths
         .into_iter()
-        .filter_map(|place| {
-            let link = vshmem_link::open(&place).ok()?;
+        .filter_map(|path| {
+            let link = vshmem_link::open(&path).ok()?;
             let rates = measure_rates(link.as_ref()).ok()?;
-            Some(speed(&place.display().to_string(), link.kind(), rates, driver))
+            Some(speed(&path.display().to_string(), link.kind(), rates, driver))
         })
         .collect()
 }
 
-fn speed(place: &str, kind: &str, rates: Rates, driver: &str) -> Line {
+fn speed(path: &str, kind: &str, rates: Rates, driver: &str) -> Line {
     const WHAT: &str = "memory of a pool";
     let Rates { pool, private, pool_write, private_write } = rates;
     let found = format!(
-        "{place}: reads {pool} MiB/s (private memory: {private}), locked stores {pool_write} MiB/s ({private_write})"
+        "{path}: reads {pool} MiB/s (private memory: {private}), locked stores {pool_write} MiB/s ({private_write})"
     );
     if !rates.is_suspicious() {
         return Line::good(WHAT, found);

@@ -85,7 +85,7 @@ fn links() -> Line {
     let mut links = vec!["local (files in /dev/shm and /dev/hugepages)".to_owned()];
     for pool in &vshmem_session::list_devices() {
         let grade = if pool.grade.is_empty() { String::new() } else { format!(", {}", pool.grade) };
-        links.push(format!("{} ({}{grade})", pool.kind, pool.place.display()));
+        links.push(format!("{} ({}{grade})", pool.kind, pool.path.display()));
     }
     Line::good("links", links.join("; "))
 }
@@ -93,7 +93,7 @@ fn links() -> Line {
 fn library(origin: &Origin) -> Line {
     const WHAT: &str = "preload library";
     match run::library() {
-        Ok(place) => Line::good(WHAT, place.display().to_string()),
+        Ok(path) => Line::good(WHAT, path.display().to_string()),
         Err(failure) => Line::bad(WHAT, failure.to_string(), origin.library()),
     }
 }
@@ -116,7 +116,7 @@ fn pools() -> Line {
         // They do no harm: the one that `vshmem run` takes has a line of its own.
         let sentences: Vec<&str> = broken.iter().filter_map(|row| row.error.as_deref()).collect();
         let removals: Vec<String> =
-            broken.iter().map(|row| format!("`vshmem pool rm {}`", row.place.display())).collect();
+            broken.iter().map(|row| format!("`vshmem pool rm {}`", row.path.display())).collect();
         Line::note(
             WHAT,
             format!("{found}, of which {} cannot be read: {}", broken.len(), sentences.join("; ")),
@@ -132,8 +132,8 @@ fn chosen() -> Line {
     const WHAT: &str = "pool that `vshmem run` takes";
     let (word, name) = match choice::choose(None) {
         Ok(Choice::Named(name)) => (name.clone(), name),
-        Ok(Choice::Given { place, name }) => (
-            place.display().to_string(),
+        Ok(Choice::Given { path, name }) => (
+            path.display().to_string(),
             format!("{} (the only one given to this machine)", show::clean(&name)),
         ),
         Ok(Choice::Private) => {
@@ -152,7 +152,7 @@ fn chosen() -> Line {
     };
     match vshmem_session::find(&word) {
         Ok(link) => {
-            let manned = if vshmem_session::Role::Agent.is_held(link.place()) {
+            let manned = if vshmem_session::Role::Agent.is_held(link.path()) {
                 "its agent runs"
             } else {
                 "no agent runs, as no process uses it here"
@@ -182,7 +182,7 @@ fn lab(what: &'static str, kind: GuestKind) -> Line {
 fn driver(origin: &Origin) -> Line {
     const WHAT: &str = "driver for QEMU guests (optional)";
     match super::lab::built_driver() {
-        Some(place) => Line::good(WHAT, place.display().to_string()),
+        Some(path) => Line::good(WHAT, path.display().to_string()),
         None => Line::note(
             WHAT,
             "not built: the lab's QEMU guests have no interrupts, and only root can use a pool there",

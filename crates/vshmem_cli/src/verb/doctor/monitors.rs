@@ -14,20 +14,20 @@ fn is_command(name: &str) -> bool {
     program::find(Path::new(name)).is_ok()
 }
 
-fn text(place: &str) -> String {
-    fs::read_to_string(place).unwrap_or_default().trim().to_owned()
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
 /// Open MPI, and vshmem's components for it.
 pub fn mpi(origin: &Origin) -> Line {
-    let found = mpi_env::components(None).ok().map(|place| place.display().to_string());
+    let found = mpi_env::components(None).ok().map(|path| path.display().to_string());
     judge_mpi(is_command("mpirun"), found, origin)
 }
 
 fn judge_mpi(has_mpirun: bool, components: Option<String>, origin: &Origin) -> Line {
     const WHAT: &str = "Open MPI (optional)";
     match (has_mpirun, components) {
-        (true, Some(place)) => Line::good(WHAT, format!("its components for pools: {place}")),
+        (true, Some(path)) => Line::good(WHAT, format!("its components for pools: {path}")),
         (true, None) => Line::note(
             WHAT,
             "without components for pools: between guests it uses the network",

@@ -29,8 +29,8 @@ fn broken(error: &str) -> Line {
 
 fn line(config: NotifyConfig) -> Line {
     let peers: Vec<String> = config.peers.iter().map(ToString::to_string).collect();
-    let mut said = config.pool.iter().filter_map(|place| {
-        let link = find(&place.to_string_lossy()).ok()?;
+    let mut said = config.pool.iter().filter_map(|path| {
+        let link = find(&path.to_string_lossy()).ok()?;
         NotifyStatus::read(&identify(link.as_ref()).ok()?.0.uuid)
     });
     let status = said.next().unwrap_or_else(|| "no agent has reported them".to_owned());

@@ -38,7 +38,7 @@ impl Origin {
     /// Of a command at a place: a build leaves it two directories below the sources.
     fn of(command: &Path, has_package: bool) -> Self {
         let sources = command.ancestors().skip(2).take(3);
-        let mut trees = sources.filter(|place| place.join("kernel/ivshmem/Makefile").is_file());
+        let mut trees = sources.filter(|path| path.join("kernel/ivshmem/Makefile").is_file());
         match trees.next() {
             Some(tree) => Self::Tree(tree.to_owned()),
             None if has_package && command == Path::new(INSTALLED) => Self::Package,
@@ -65,9 +65,9 @@ impl Origin {
     pub fn driver(&self) -> String {
         match self {
             Self::Tree(tree) => {
-                let place = tree.join("kernel/ivshmem");
-                let place = place.display();
-                format!("`make -C {place} module && insmod {place}/build/module/vshmem.ko`")
+                let path = tree.join("kernel/ivshmem");
+                let path = path.display();
+                format!("`make -C {path} module && insmod {path}/build/module/vshmem.ko`")
             }
             Self::LabGuest => "on the host, in vshmem's sources: `make -C kernel/ivshmem module`, then `vshmem lab down` and `vshmem lab up`".to_owned(),
             _ if is_built() => "`modprobe vshmem`".to_owned(),
@@ -141,7 +141,7 @@ mod tests {
             let origin = Origin::of(&tree.join(build), true);
             assert_eq!(origin, Origin::Tree(tree.to_owned()), "{build}");
         }
-        let installed = |place, has_package| Origin::of(Path::new(place), has_package);
+        let installed = |path, has_package| Origin::of(Path::new(path), has_package);
         assert_eq!(installed("/usr/bin/vshmem", true), Origin::Package);
         assert_eq!(installed("/usr/bin/vshmem", false), Origin::Prefix("/usr".into()));
         assert_eq!(installed("/usr/local/bin/vshmem", true), Origin::Prefix("/usr/local".into()));

@@ -8,12 +8,12 @@ use crate::verb::{fabric_env, mpi_env};
 pub fn built_driver() -> Option<PathBuf> {
     let me = std::env::current_exe().ok()?.canonicalize().ok()?;
     let beside = me.parent()?;
-    let places = [
+    let paths = [
         "../../build/ivshmem/module/vshmem.ko",
         "../../kernel/ivshmem/build/module/vshmem.ko",
         "../lib/vshmem/vshmem.ko",
     ];
-    places.iter().find_map(|place| beside.join(place).canonicalize().ok())
+    paths.iter().find_map(|path| beside.join(path).canonicalize().ok())
 }
 
 /// The components of Open MPI and the provider for libfabric, those that are built: guests find
@@ -21,10 +21,10 @@ pub fn built_driver() -> Option<PathBuf> {
 pub fn launch_components() -> Vec<PathBuf> {
     let kinds = ["btl", "mpool", "coll", "osc", "rtc"];
     let mut files: Vec<PathBuf> = Vec::new();
-    if let Ok(place) = mpi_env::components(None) {
-        files.extend(kinds.map(|kind| place.join(format!("mca_{kind}_vshmem.so"))));
+    if let Ok(path) = mpi_env::components(None) {
+        files.extend(kinds.map(|kind| path.join(format!("mca_{kind}_vshmem.so"))));
     }
-    files.extend(fabric_env::provider(None).map(|place| place.join(fabric_env::PROVIDER)));
+    files.extend(fabric_env::provider(None).map(|path| path.join(fabric_env::PROVIDER)));
     files.retain(|file| file.is_file());
     files
 }

@@ -275,7 +275,7 @@ impl Up {
             cpus: self.cpus,
             memory_mib: self.memory_mib(made.guest),
             swap_mib: mebibytes(self.swap.unwrap_or(0)),
-            pool: Some(link.place().to_owned()),
+            pool: Some(link.path().to_owned()),
             pool_name: Some(pool.clone()),
             device: made.device,
             device_mode: self.device_mode,

@@ -58,8 +58,8 @@ impl Metrics {
                     Ok(before.clone())
                 })?;
             }
-            (None, Some(place)) => {
-                write(place, &self.samples()?.not_below(&written_before(place)).text())?;
+            (None, Some(path)) => {
+                write(path, &self.samples()?.not_below(&written_before(path)).text())?;
             }
             (None, None) => show::text(&self.samples()?.text())?,
         }
@@ -99,7 +99,7 @@ impl Metrics {
 /// name another pool: what counts is the file or device, and its name.
 #[derive(Debug, Default)]
 struct Written {
-    places: HashSet<PathBuf>,
+    paths: HashSet<PathBuf>,
     names: HashSet<String>,
 }
 
@@ -108,16 +108,16 @@ impl Written {
     fn with(&mut self, name: Option<&str>, so_far: &Exposition) -> Result<Exposition, Failure> {
         let mut exposition = so_far.clone();
         let link = choice::open(name)?;
-        let place = link.place().canonicalize().unwrap_or_else(|_| link.place().to_owned());
+        let path = link.path().canonicalize().unwrap_or_else(|_| link.path().to_owned());
         let pool = open_pool(link.as_ref())?;
         // A pool that is named twice, by name and by path, has its samples once.
-        if !self.places.insert(place.clone()) {
+        if !self.paths.insert(path.clone()) {
             return Ok(exposition);
         }
-        let of_file = place.file_name().and_then(|file| file.to_str()?.strip_prefix("vshmem."));
+        let of_file = path.file_name().and_then(|file| file.to_str()?.strip_prefix("vshmem."));
         let mut label = of_file.map_or_else(|| pool.name(), str::to_owned);
         if self.names.contains(&label) {
-            label = place.display().to_string();
+            label = path.display().to_string();
         }
         sample::readable(&label, true, &mut exposition);
         sample::add(&pool, &label, &mut exposition)?;
@@ -127,35 +127,35 @@ impl Written {
 }
 
 /// What the file holds that is written anew; nothing where it is no file of ours.
-fn written_before(place: &Path) -> String {
+fn written_before(path: &Path) -> String {
     const MOST_BYTES: u64 = 64 << 20;
     let is_file = |meta: std::fs::Metadata| meta.is_file() && meta.len() <= MOST_BYTES;
-    if !std::fs::symlink_metadata(place).is_ok_and(is_file) {
+    if !std::fs::symlink_metadata(path).is_ok_and(is_file) {
         return String::new();
     }
-    std::fs::read_to_string(place).unwrap_or_default()
+    std::fs::read_to_string(path).unwrap_or_default()
 }
 
 /// Writes a file whole or not at all: beside its place first.
-fn write(place: &Path, text: &str) -> Result<(), Failure> {
-    let Some(name) = place.file_name() else {
-        return failed(format!("--output {}: it is not a file", place.display()));
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let Some(name) = path.file_name() else {
+        return failed(format!("--output {}: it is not a file", path.display()));
     };
     // Renaming would put a file where a device or a link was: also where /dev/null was.
-    if std::fs::symlink_metadata(place).is_ok_and(|meta| !meta.is_file()) {
+    if std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
         return failed(format!(
             "--output {}: it is there, and is no regular file. Name a file, or leave --output out for standard output",
-            place.display()
+            path.display()
         ));
     }
     let mut draft_name = std::ffi::OsString::from(".");
     draft_name.push(name);
     draft_name.push(format!(".{}", std::process::id()));
-    let draft = place.with_file_name(draft_name);
+    let draft = path.with_file_name(draft_name);
     let opened = OpenOptions::new().write(true).create_new(true).open(&draft);
     let written = opened.and_then(|mut file| {
         let written = file.write_all(text.as_bytes());
-        written.and_then(|()| std::fs::rename(&draft, place)).inspect_err(|_| {
+        written.and_then(|()| std::fs::rename(&draft, path)).inspect_err(|_| {
             // Only what was made here.
             let _ = std::fs::remove_file(&draft);
         })
@@ -163,7 +163,7 @@ fn write(place: &Path, text: &str) -> Result<(), Failure> {
     if let Err(error) = written {
         return failed(format!(
             "--output {}: it cannot be written ({error}). Name a file in a directory that is there and that you may write to, as in `vshmem metrics --output /tmp/vshmem.prom`",
-            place.display()
+            path.display()
         ));
     }
     Ok(())

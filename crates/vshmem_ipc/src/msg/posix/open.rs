@@ -12,7 +12,7 @@ use crate::msg::create::{self, NewQueue};
 use crate::msg::posix::attributes::QueueSize;
 use crate::msg::posix::descriptors;
 use crate::msg::queue::Queue;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::name::{self, Name, NewName};
 use crate::registry::permission::{Caller, Permission, access_bits};
 use crate::registry::table;
@@ -47,8 +47,8 @@ pub(crate) fn open(
     let name = Name::of(name)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    if let Some(place) = open_existing(context, &lock_context, name, how, caller)? {
-        return Ok(place.id());
+    if let Some(object_slot) = open_existing(context, &lock_context, name, how, caller)? {
+        return Ok(object_slot.id());
     }
     if !how.create {
         return Err(Errno::NOENT.into());
@@ -68,13 +68,13 @@ fn open_existing(
     name: Name<'_>,
     how: &QueueOpen,
     caller: &dyn Caller,
-) -> Result<Option<Place>, Failure> {
+) -> Result<Option<ObjectSlot>, Failure> {
     let lock = context.pool().registry_lock();
     flatten(change::run(context, lock_context, lock, "mq-open", |txn| {
-        let Some(place) = name::find(txn, context.pool().layout(), Kind::Queue, name)? else {
+        let Some(object_slot) = name::find(txn, context.pool().layout(), Kind::Queue, name)? else {
             return Ok(Ok(None));
         };
-        Ok(count_in(context, txn, place, how, caller)?.map(|()| Some(place)))
+        Ok(count_in(context, txn, object_slot, how, caller)?.map(|()| Some(object_slot)))
     }))
 }
 
@@ -85,23 +85,25 @@ fn make_or_open(
     new: NewName<'_>,
     how: &QueueOpen,
     caller: &dyn Caller,
-) -> Result<(Place, bool), Failure> {
+) -> Result<(ObjectSlot, bool), Failure> {
     let layout = context.pool().layout();
     let lock = context.pool().registry_lock();
     flatten(change::run(context, lock_context, lock, "mq-make", |txn| {
-        if let Some(place) = name::find(txn, layout, Kind::Queue, new.name)? {
-            return Ok(count_in(context, txn, place, how, caller)?.map(|()| (place, false)));
+        if let Some(object_slot) = name::find(txn, layout, Kind::Queue, new.name)? {
+            return Ok(
+                count_in(context, txn, object_slot, how, caller)?.map(|()| (object_slot, false))
+            );
         }
-        let Some(place) = table::take_slot(txn, layout, Kind::Queue)? else {
+        let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
             return Ok(Err(Errno::NOSPC));
         };
-        describe(context, txn, place, how, caller)?;
-        name::enter(context, txn, Kind::Queue, place.index, new)?;
-        if !descriptors::count(txn, layout, context.me(), place.index, 1)? {
+        describe(context, txn, object_slot, how, caller)?;
+        name::enter(context, txn, Kind::Queue, object_slot.index, new)?;
+        if !descriptors::count(txn, layout, context.me(), object_slot.index, 1)? {
             txn.clear();
             return Ok(Err(Errno::NFILE));
         }
-        Ok(Ok((place, true)))
+        Ok(Ok((object_slot, true)))
     }))
 }
 
@@ -109,7 +111,7 @@ fn make_or_open(
 fn count_in(
     context: &Context,
     txn: &mut Txn<'_>,
-    place: Place,
+    object_slot: ObjectSlot,
     how: &QueueOpen,
     caller: &dyn Caller,
 ) -> Verdict<()> {
@@ -117,13 +119,13 @@ fn count_in(
         return Ok(Err(Errno::EXIST));
     }
     let layout = context.pool().layout();
-    let slot = table::slot_at(layout, Kind::Queue, place.index)?;
+    let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
     let wanted = access_bits((how.read, how.write));
     let permission = Permission::read(txn.lock_context().map, slot)?;
     if let Err(errno) = permission.allow_file(caller, wanted) {
         return Ok(Err(errno));
     }
-    let counted = descriptors::count(txn, layout, context.me(), place.index, 1)?;
+    let counted = descriptors::count(txn, layout, context.me(), object_slot.index, 1)?;
     Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
 }
 
@@ -131,13 +133,13 @@ fn count_in(
 fn describe(
     context: &Context,
     txn: &mut Txn<'_>,
-    place: Place,
+    object_slot: ObjectSlot,
     how: &QueueOpen,
     caller: &dyn Caller,
 ) -> Result<(), Fault> {
     let size = how.size.unwrap_or(QueueSize::DEFAULT);
-    let slot = table::slot_at(context.pool().layout(), Kind::Queue, place.index)?;
-    let queue = Queue { index: place.index, sequence: place.sequence, slot };
+    let slot = table::slot_at(context.pool().layout(), Kind::Queue, object_slot.index)?;
+    let queue = Queue { index: object_slot.index, sequence: object_slot.sequence, slot };
     let permission = Permission::of_new(0, how.mode as i32, caller);
     let QueueSize { most_messages, most_bytes } = size;
     let new = NewQueue { limit: NO_LIMIT, most_messages, most_bytes };

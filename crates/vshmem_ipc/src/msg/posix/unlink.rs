@@ -19,15 +19,15 @@ pub(crate) fn unlink(context: &Context, name: &[u8], caller: &dyn Caller) -> Res
     let lock_context = context.lock_context_of(&slot_guard);
     let lock = context.pool().registry_lock();
     let unused = flatten(change::run(context, &lock_context, lock, "mq-unlink", |txn| {
-        let Some(place) = name::find(txn, layout, Kind::Queue, name)? else {
+        let Some(object_slot) = name::find(txn, layout, Kind::Queue, name)? else {
             return Ok(Err(Errno::NOENT));
         };
-        let queue = queue_in(txn, layout, place.index)?;
+        let queue = queue_in(txn, layout, object_slot.index)?;
         let permission = Permission::read(txn.lock_context().map, queue.slot)?;
         if let Err(errno) = permission.allow_owner(caller) {
             return Ok(Err(errno));
         }
-        name::leave(txn, layout, Kind::Queue, place.index)?;
+        name::leave(txn, layout, Kind::Queue, object_slot.index)?;
         begin_removal(txn, &queue).map(Ok)
     }))?;
     unused.map_or(Ok(()), |queue| remove_unused(context, &lock_context, &queue))

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::table;
 use crate::shm::posix::object;
@@ -29,7 +29,7 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
             return Ok(Err(Errno::INVAL));
         }
         let one = AttachCount::descriptors(1);
-        let counted = attach(txn, layout, context.me(), object.place.index, one)?;
+        let counted = attach(txn, layout, context.me(), object.object_slot.index, one)?;
         Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
     }))
 }
@@ -46,7 +46,7 @@ pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
             return Ok(Err(Errno::INVAL));
         }
         let one = AttachCount::descriptors(1);
-        let had = detach(txn, layout, context.me(), object.place.index, one)?;
+        let had = detach(txn, layout, context.me(), object.object_slot.index, one)?;
         Ok(if had { Ok(()) } else { Err(Errno::INVAL) })
     }))
 }
@@ -66,7 +66,7 @@ pub(crate) fn attach_object(context: &Context, id: i32) -> Result<Attachment, Fa
         }
         let Some(extent) = extent_of(txn, layout, slot)? else { return Ok(Err(Errno::NXIO)) };
         let one = AttachCount::mappings(1);
-        if !attach(txn, layout, context.me(), object.place.index, one)? {
+        if !attach(txn, layout, context.me(), object.object_slot.index, one)? {
             return Ok(Err(Errno::NOMEM));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
@@ -86,8 +86,8 @@ pub(crate) fn keep_only(context: &Context, held: &[(i32, u32)]) -> Result<(), Fa
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let head_at = field!(slot_of(layout, context.me())?, ClientSlot, attaches);
-    let wanted_of = |place: Place| {
-        let found = held.iter().find(|(id, _)| *id == place.id());
+    let wanted_of = |object_slot: ObjectSlot| {
+        let found = held.iter().find(|(id, _)| *id == object_slot.id());
         found.map_or(0, |(_, count)| *count)
     };
     let mut kept = 0;
@@ -102,7 +102,7 @@ pub(crate) fn keep_only(context: &Context, held: &[(i32, u32)]) -> Result<(), Fa
             let slot = table::slot_at(layout, Kind::Segment, index)?;
             let sequence = table::slot_state(context.pool().map(), slot)?.sequence;
             let has = count_at(txn, field!(at, AttachSlot, count))?;
-            let wanted = wanted_of(Place { index, sequence });
+            let wanted = wanted_of(ObjectSlot { index, sequence });
             if wanted >= has.opened {
                 let more = AttachCount::descriptors(wanted - has.opened);
                 attach(txn, layout, context.me(), index, more)?;

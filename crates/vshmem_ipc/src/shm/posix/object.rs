@@ -6,7 +6,7 @@ use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::name;
 use crate::registry::table::SlotState;
 use crate::shm::segment;
@@ -58,15 +58,15 @@ pub struct PosixShmStat {
 /// A POSIX object, by its id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Object {
-    pub place: Place,
+    pub object_slot: ObjectSlot,
     pub slot: u64,
 }
 
 /// Finds an object. EINVAL when it has gone, or is a System V segment.
 pub(crate) fn find(context: &Context, id: i32) -> Result<Object, Failure> {
-    let (place, slot) = segment::find_any(context, id)?;
+    let (object_slot, slot) = segment::find_any(context, id)?;
     if flatten(name::is_posix(context.pool().map(), Kind::Segment, slot).map(Ok))? {
-        Ok(Object { place, slot })
+        Ok(Object { object_slot, slot })
     } else {
         Err(Errno::INVAL.into())
     }
@@ -77,6 +77,6 @@ impl Object {
     pub fn is_alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
         let slot_state = SlotState::unpack(txn.get(field!(self.slot, ObjectHeader, state))?);
         let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
-        Ok(there && slot_state.sequence == self.place.sequence)
+        Ok(there && slot_state.sequence == self.object_slot.sequence)
     }
 }

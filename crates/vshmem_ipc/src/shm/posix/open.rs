@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::{change, chunks};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::name::{self, Name, NewName};
 use crate::registry::permission::{Caller, Permission, access_bits};
 use crate::registry::table::{self, MOST_TRIES, SlotState};
@@ -49,15 +49,15 @@ pub(crate) fn open(
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
         let found = open_existing(context, &lock_context, name, how, caller)?;
-        if let Some(place) = found {
+        if let Some(object_slot) = found {
             drop(slot_guard);
             if how.truncate
-                && let Err(failure) = size::set_size(context, place.id(), 0, backing)
+                && let Err(failure) = size::set_size(context, object_slot.id(), 0, backing)
             {
-                let _ = descriptors::close(context, place.id());
+                let _ = descriptors::close(context, object_slot.id());
                 return Err(failure);
             }
-            return Ok(place.id());
+            return Ok(object_slot.id());
         }
         if !how.create {
             return Err(Errno::NOENT.into());
@@ -65,10 +65,10 @@ pub(crate) fn open(
         let memory = take_memory(context, &lock_context, beginning, backing)?;
         let made = make_named(context, &lock_context, name, how.mode, memory, caller);
         if let Some(memory) = memory.filter(|_| !matches!(made, Ok(Some(_)))) {
-            create::abandon_segment(context, &lock_context, memory.place);
+            create::abandon_segment(context, &lock_context, memory.object_slot);
         }
-        if let Some(place) = made? {
-            return Ok(place.id());
+        if let Some(object_slot) = made? {
+            return Ok(object_slot.id());
         }
     }
     let keys = context.pool().layout().keys[Kind::Segment as usize];
@@ -82,29 +82,30 @@ fn open_existing(
     name: Name<'_>,
     how: PosixOpen,
     caller: &dyn Caller,
-) -> Result<Option<Place>, Failure> {
+) -> Result<Option<ObjectSlot>, Failure> {
     let pool = context.pool();
     let layout = pool.layout();
     let wanted = access_bits((how.read, how.write || how.truncate));
     flatten(change::run(context, lock_context, pool.registry_lock(), "shm-open", |txn| {
-        let Some(place) = name::find(txn, layout, Kind::Segment, name)? else {
+        let Some(object_slot) = name::find(txn, layout, Kind::Segment, name)? else {
             return Ok(Ok(None));
         };
         if how.create && how.exclusive {
             return Ok(Err(Errno::EXIST));
         }
-        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         if let Err(errno) = Permission::read(pool.map(), slot)?.allow_file(caller, wanted) {
             return Ok(Err(errno));
         }
-        count_descriptor(context, txn, layout, place).map(|counted| counted.map(|()| Some(place)))
+        count_descriptor(context, txn, layout, object_slot)
+            .map(|counted| counted.map(|()| Some(object_slot)))
     }))
 }
 
 /// A slot that is `Creating`, with the memory that a new object is to have.
 #[derive(Debug, Clone, Copy)]
 struct Memory {
-    place: Place,
+    object_slot: ObjectSlot,
     bytes: u64,
 }
 
@@ -120,14 +121,15 @@ fn take_memory(
         return Ok(None);
     }
     let pages = size::pages_of(context, bytes)?;
-    let (place, extent) = create::begin_patiently(context, lock_context, pages, None, backing)?;
+    let (object_slot, extent) =
+        create::begin_patiently(context, lock_context, pages, None, backing)?;
     let offset = size::address(context.pool().layout(), extent.first);
     let filled = create::ready_pages(context, extent, backing)
         .and_then(|()| (beginning.fill)(offset).map_err(Failure::from));
     if filled.is_err() {
-        create::abandon_segment(context, lock_context, place);
+        create::abandon_segment(context, lock_context, object_slot);
     }
-    filled.map(|()| Some(Memory { place, bytes }))
+    filled.map(|()| Some(Memory { object_slot, bytes }))
 }
 
 /// Makes an object, open in this process. `None` when another thread has made one meanwhile.
@@ -138,7 +140,7 @@ fn make_named(
     mode: u32,
     memory: Option<Memory>,
     caller: &dyn Caller,
-) -> Result<Option<Place>, Failure> {
+) -> Result<Option<ObjectSlot>, Failure> {
     let new = name::lay(context, lock_context, name)?;
     let made = make_object(context, lock_context, new, mode, memory, caller);
     if !matches!(made, Ok(Some(_))) {
@@ -154,7 +156,7 @@ fn make_object(
     mode: u32,
     memory: Option<Memory>,
     caller: &dyn Caller,
-) -> Result<Option<Place>, Failure> {
+) -> Result<Option<ObjectSlot>, Failure> {
     let pool = context.pool();
     let layout = pool.layout();
     let permission = Permission::of_new(0, 0, caller);
@@ -163,15 +165,15 @@ fn make_object(
         if name::find(txn, layout, Kind::Segment, new.name)?.is_some() {
             return Ok(Ok(None));
         }
-        let place = match memory {
+        let object_slot = match memory {
             Some(memory) => {
-                table::end_task(txn, Kind::Segment, memory.place.index)?;
-                Some(memory.place)
+                table::end_task(txn, Kind::Segment, memory.object_slot.index)?;
+                Some(memory.object_slot)
             }
             None => take_bare_slot(txn, layout)?,
         };
-        let Some(place) = place else { return Ok(Err(Errno::NOSPC)) };
-        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        let Some(object_slot) = object_slot else { return Ok(Err(Errno::NOSPC)) };
+        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         let bytes = memory.map_or(0, |memory| memory.bytes);
         txn.update(at!(slot, size_low), bytes as u32)?;
@@ -183,21 +185,22 @@ fn make_object(
             txn.update_word(cell, 0)?;
         }
         txn.update(at!(slot, creator), context.process_ref().pack())?;
-        name::enter(context, txn, Kind::Segment, place.index, new)?;
-        let live = SlotState { state: ObjectState::Live as u32, sequence: place.sequence };
+        name::enter(context, txn, Kind::Segment, object_slot.index, new)?;
+        let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-        count_descriptor(context, txn, layout, place).map(|counted| counted.map(|()| Some(place)))
+        count_descriptor(context, txn, layout, object_slot)
+            .map(|counted| counted.map(|()| Some(object_slot)))
     }))
 }
 
 /// A slot for an object without data pages. `None` when all are in use.
-fn take_bare_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<Place>, Fault> {
-    let Some(place) = table::take_slot(txn, layout, Kind::Segment)? else { return Ok(None) };
-    let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+fn take_bare_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ObjectSlot>, Fault> {
+    let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else { return Ok(None) };
+    let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
     for cell in [at!(slot, first_page), at!(slot, pages), at!(slot, extent)] {
         txn.update(cell, 0)?;
     }
-    Ok(Some(place))
+    Ok(Some(object_slot))
 }
 
 /// One more descriptor of this process; ENFILE when there is no record left.
@@ -205,9 +208,9 @@ fn count_descriptor(
     context: &Context,
     txn: &mut Txn<'_>,
     layout: &Layout,
-    place: Place,
+    object_slot: ObjectSlot,
 ) -> Verdict<()> {
-    if attach(txn, layout, context.me(), place.index, AttachCount::descriptors(1))? {
+    if attach(txn, layout, context.me(), object_slot.index, AttachCount::descriptors(1))? {
         return Ok(Ok(()));
     }
     txn.clear();

@@ -19,7 +19,7 @@ use crate::error::{Failure, Verdict, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::memory::extents::{self, Extent};
-use crate::pool::id::{Kind, Place};
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::attach_records::count_at;
 use crate::registry::table::{self, MOST_TRIES};
 use crate::shm::create;
@@ -112,7 +112,7 @@ fn begin(context: &Context, txn: &mut Txn<'_>, object: Object, bytes: u64) -> Ve
         }
     } else if bytes < seen.bytes {
         let one = AttachCount::mappings(1);
-        let counted = attach(txn, layout, context.me(), object.place.index, one)?;
+        let counted = attach(txn, layout, context.me(), object.object_slot.index, one)?;
         return Ok(if counted { Ok(Step::Cut(seen)) } else { Err(Errno::NOMEM) });
     } else if bytes > room {
         return Ok(if used.attached == 0 { Ok(Step::Grow(seen)) } else { Err(Errno::NOSPC) });
@@ -138,7 +138,7 @@ fn cut(
     let lock = context.pool().registry_lock();
     flatten(change::run(context, lock_context, lock, "shm-cut", |txn| {
         let one = AttachCount::mappings(1);
-        if !detach(txn, layout, context.me(), object.place.index, one)? {
+        if !detach(txn, layout, context.me(), object.object_slot.index, one)? {
             return Ok(Err(Errno::INVAL));
         }
         // The last attach of an object that was unlinked meanwhile takes it with it, unless this
@@ -172,7 +172,8 @@ fn grow(
     backing: &dyn Backing,
 ) -> Result<bool, Failure> {
     let layout = context.pool().layout();
-    let (place, extent) = create::begin_patiently(context, lock_context, new.pages, None, backing)?;
+    let (object_slot, extent) =
+        create::begin_patiently(context, lock_context, new.pages, None, backing)?;
     let grown = create::ready_pages(context, extent, backing).and_then(|()| {
         if let Some(old) = seen.extent.filter(|_| seen.bytes > 0) {
             backing.copy(
@@ -182,10 +183,10 @@ fn grow(
             )?;
         }
         crash_point("shm-size", "copied");
-        pass_memory(context, lock_context, object, seen, new.bytes, (place, extent))
+        pass_memory(context, lock_context, object, seen, new.bytes, (object_slot, extent))
     });
     if !matches!(grown, Ok(true)) {
-        create::abandon_segment(context, lock_context, place);
+        create::abandon_segment(context, lock_context, object_slot);
     }
     grown
 }
@@ -197,7 +198,7 @@ fn pass_memory(
     object: Object,
     seen: Seen,
     bytes: u64,
-    (from, extent): (Place, Extent),
+    (from, extent): (ObjectSlot, Extent),
 ) -> Result<bool, Failure> {
     let (layout, slot) = (context.pool().layout(), object.slot);
     let lock = context.pool().registry_lock();

@@ -18,7 +18,7 @@ pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixShmStat, Failure> 
     let object = object::find(context, id)?;
     let (map, slot) = (context.pool().map(), object.slot);
     let get = |at: u64| load_value(map, at);
-    let size = segment::bytes(context, object.place, slot)?;
+    let size = segment::bytes(context, object.object_slot, slot)?;
     let read = || -> Verdict<PosixShmStat> {
         let permission = Permission::read(map, slot)?;
         let used = AttachCount::unpack(load_word(map, at!(slot, attached))?);

@@ -29,18 +29,19 @@ pub(crate) fn unlink(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     flatten(change::run(context, &lock_context, pool.registry_lock(), "shm-unlink", |txn| {
-        let Some(place) = name::find(txn, layout, Kind::Segment, name)? else {
+        let Some(object_slot) = name::find(txn, layout, Kind::Segment, name)? else {
             return Ok(Err(Errno::NOENT));
         };
-        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         if Permission::read(pool.map(), slot)?.allow_owner(caller).is_err() {
             return Ok(Err(Errno::ACCESS));
         }
-        name::leave(txn, layout, Kind::Segment, place.index)?;
+        name::leave(txn, layout, Kind::Segment, object_slot.index)?;
         if count_at(txn, at!(slot, attached))?.is_none() {
-            destroy(txn, layout, place.index)?;
+            destroy(txn, layout, object_slot.index)?;
         } else {
-            let doomed = SlotState { state: ObjectState::Doomed as u32, sequence: place.sequence };
+            let doomed =
+                SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
             txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
             txn.update(field!(slot, ObjectHeader, changed), seconds_now())?;
         }

@@ -47,7 +47,7 @@ impl Hypervisor {
     /// EACCES to all but root; ENOENT without Xen.
     pub fn open() -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let open = |place: &str| rustix::fs::open(place, flags, Mode::empty());
+        let open = |path: &str| rustix::fs::open(path, flags, Mode::empty());
         let calls = open("/dev/xen/privcmd").or_else(|_| open("/proc/xen/privcmd"))?;
         let memory = open("/dev/xen/hypercall")?;
         let mapping = map_file(memory.as_fd(), 0, BUFFER, Protection::READ_WRITE)?;

@@ -16,7 +16,7 @@ use super::hypercall::Hypervisor;
 use super::room::GrantTableSize;
 use super::table::Table;
 use crate::link::Link;
-use crate::xen::announcement::{Announcement, own_domain, place_of};
+use crate::xen::announcement::{Announcement, own_domain, path_of};
 use crate::xen::gntdev::Grants;
 use crate::xen::keys::{home, pool};
 use crate::xen::link::Xen;
@@ -308,7 +308,7 @@ impl PoolDomain {
             }
         }
         self.forget(self.own)?;
-        let _ = std::fs::remove_file(place_of(&self.name));
+        let _ = std::fs::remove_file(path_of(&self.name));
         for slot in 0..self.room.slots {
             let first = self.room.first(slot);
             mapped += self.table.revoke(first, self.room.pages).map_err(failed("revoke grants"))?;

@@ -48,7 +48,7 @@ impl Entry {
     }
 
     /// The piece of an entry that is used, with the state that says so.
-    fn look(&self) -> Option<(u64, Piece)> {
+    fn snapshot(&self) -> Option<(u64, Piece)> {
         loop {
             let state = self.state.load(Ordering::Acquire);
             if state & KIND != USED {
@@ -143,7 +143,7 @@ impl<const MOST: usize> Table<MOST> {
     /// Takes a piece out that satisfies `wanted`. It is the caller's then.
     pub fn take(&self, mut wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
         for (index, entry) in self.used().iter().enumerate() {
-            while let Some((state, piece)) = entry.look() {
+            while let Some((state, piece)) = entry.snapshot() {
                 if !wanted(piece) {
                     break;
                 }
@@ -165,7 +165,7 @@ impl<const MOST: usize> Table<MOST> {
     /// Calls `each` with every piece.
     pub fn each(&self, mut each: impl FnMut(Piece)) {
         for entry in self.used() {
-            if let Some((_, piece)) = entry.look() {
+            if let Some((_, piece)) = entry.snapshot() {
                 each(piece);
             }
         }
@@ -173,13 +173,13 @@ impl<const MOST: usize> Table<MOST> {
 
     /// A piece that satisfies `wanted`; it stays where it is.
     pub fn find(&self, mut wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
-        self.used()
-            .iter()
-            .find_map(|entry| entry.look().map(|(_, piece)| piece).filter(|&piece| wanted(piece)))
+        self.used().iter().find_map(|entry| {
+            entry.snapshot().map(|(_, piece)| piece).filter(|&piece| wanted(piece))
+        })
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.used().iter().all(|entry| entry.look().is_none())
+        self.used().iter().all(|entry| entry.snapshot().is_none())
     }
 }

@@ -64,7 +64,7 @@ impl Outside {
 }
 
 /// Looks at a program, and at the interpreter of a script. Which file is the reason, and why.
-pub fn look(program: Program, room: &mut [u8]) -> Option<(Outside, &CStr)> {
+pub fn examine(program: Program, room: &mut [u8]) -> Option<(Outside, &CStr)> {
     let (path, next) = room.split_at_mut(PATH);
     find(program, path)?;
     let (mut path, mut next) = (path, next);

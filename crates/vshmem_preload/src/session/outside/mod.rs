@@ -36,7 +36,7 @@ pub fn tell(program: Program) {
                 return;
             }
             let Some(mut room) = Scratch::<u8>::new(file::ROOM) else { return };
-            let Some((outside, culprit)) = file::look(program, room.values()) else { return };
+            let Some((outside, culprit)) = file::examine(program, room.values()) else { return };
             if !SAID.swap(true, Ordering::Relaxed) && is_first() {
                 say(outside, culprit);
             }

@@ -1,4 +1,4 @@
-//! Looking into a pool without joining it.
+//! Opens a pool to inspect it, without joining it.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use vshmem_mem::{Map, Mapping, Protection};
 use crate::error::{FindError, SessionError};
 use crate::find::{identify, is_trusted};
 
-/// Opens a pool without joining it: enough to look.
+/// Opens a pool without joining it: enough to inspect it.
 ///
 /// # Errors
 /// Says what is wrong with it.
 pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     let (_, layout) = identify(link)?;
     let bytes = layout.data.offset as usize;
-    let place = link.place().to_owned();
+    let path = link.path().to_owned();
     let mapping = link.map(0, bytes, Protection::READ_WRITE).map_err(|errno| {
-        let (place, tried) = (place.clone(), "map its tables");
+        let (path, tried) = (path.clone(), "map its tables");
         match link.no_room() {
             Some(remedy) if errno == rustix::io::Errno::NOMEM => {
-                RegionError::NoRoom { place, tried, errno, remedy }
+                RegionError::NoRoom { path, tried, errno, remedy }
             }
-            _ => RegionError::Failed { place, tried, errno },
+            _ => RegionError::Failed { path, tried, errno },
         }
     })?;
     let pool = Pool::open(Arc::new(Map::of(mapping)), link.bytes())
-        .map_err(|error| FindError::Damaged { place, error })?;
+        .map_err(|error| FindError::Damaged { path, error })?;
     Ok(pool)
 }
 
@@ -45,13 +45,13 @@ pub fn snapshot(link: &dyn Link) -> Result<Pool, SessionError> {
     const PORTION: usize = 1 << 20;
     let Some(owner) = link.owner() else { return open_pool(link) };
     let (_, layout) = identify(link)?;
-    let place = || link.place().to_owned();
+    let path = || link.path().to_owned();
     let bytes = layout.data.offset;
     let most = if is_trusted(owner) { MOST } else { MOST_OF_OTHERS };
     if bytes > most {
-        return Err(FindError::Large { place: place(), bytes, most }.into());
+        return Err(FindError::Large { path: path(), bytes, most }.into());
     }
-    let failed = |tried| move |errno| RegionError::Failed { place: place(), tried, errno };
+    let failed = |tried| move |errno| RegionError::Failed { path: path(), tried, errno };
     let copy = Mapping::anonymous(bytes as usize).map_err(failed("find memory for its tables"))?;
     let copy = Map::of(copy);
     let mut portion = vec![0; PORTION];
@@ -64,6 +64,6 @@ pub fn snapshot(link: &dyn Link) -> Result<Pool, SessionError> {
         }
     }
     let pool = Pool::open(Arc::new(copy), link.bytes())
-        .map_err(|error| FindError::Damaged { place: place(), error })?;
+        .map_err(|error| FindError::Damaged { path: path(), error })?;
     Ok(pool)
 }
