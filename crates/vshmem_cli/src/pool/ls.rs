@@ -36,6 +36,7 @@ pub struct Overview {
     link: &'static str,
     /// How well the link works here, where it can be had in several ways.
     grade: &'static str,
+    #[serde(rename = "place")]
     pub path: PathBuf,
     uuid: Option<String>,
     size: Option<u64>,

@@ -54,6 +54,7 @@ const MOST_PAGES: usize = 1 << 16;
 struct Facts {
     name: String,
     link: &'static str,
+    #[serde(rename = "place")]
     path: std::path::PathBuf,
     uuid: String,
     size: u64,

@@ -31,7 +31,7 @@ pub struct Info {
     peer: i32,
     vectors: u32,
     name: [u8; 64],
-    path: [u8; 32],
+    place: [u8; 32],
 }
 
 /// `struct vshmem_ring`.
@@ -171,7 +171,7 @@ mod tests {
             peer: -1,
             vectors: 0,
             name: [0; 64],
-            path: [0; 32],
+            place: [0; 32],
         };
         assert_eq!(info.peer(), None);
         assert_eq!(Info { features: CAN_RING, peer: 3, ..info }.peer(), Some(3));

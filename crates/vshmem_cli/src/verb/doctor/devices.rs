@@ -53,8 +53,8 @@ impl Ivshmem {
         let kind = if self.interrupts { "with interrupts" } else { "no interrupts" };
         // By the rules of memory types only a place above 4 GiB is certain to be cached.
         let low = self.start != 0 && self.start < 1 << 32;
-        let path = if low { ", below 4 GiB" } else { "" };
-        let found = format!("{}: {kind}{path}", self.address);
+        let where_mapped = if low { ", below 4 GiB" } else { "" };
+        let found = format!("{}: {kind}{where_mapped}", self.address);
         if self.bound {
             return Line::good(WHAT, format!("{found}; the driver has it: /dev/vshmem"));
         }

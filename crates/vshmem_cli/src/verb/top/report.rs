@@ -252,9 +252,9 @@ fn objects(now: &Reading, rates: &Rates<'_>) -> Vec<Object> {
     }
     let mut rows = Vec::new();
     for activity in &now.objects {
-        let path = key(activity.kind, activity.id);
+        let object = key(activity.kind, activity.id);
         // One that has been made or removed between the two tables is for the next time.
-        let Some(entry) = entries.get(&path) else { continue };
+        let Some(entry) = entries.get(&object) else { continue };
         let common = View::common(entry);
         let done = rates.done(activity) as f64;
         let bytes = match activity.kind {
@@ -275,7 +275,7 @@ fn objects(now: &Reading, rates: &Rates<'_>) -> Vec<Object> {
                     count.into()
                 }
             },
-            waiting: waiting_at.get(&path).copied().unwrap_or_default(),
+            waiting: waiting_at.get(&object).copied().unwrap_or_default(),
         });
     }
     rows
