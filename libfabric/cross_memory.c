@@ -118,6 +118,13 @@ static bool read_secret(struct vfi_process *process, uint64_t nonce)
 static bool lives(int descriptor)
 { return syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) == 0; }
 
+/* Two messages have to come from one place before it is guessed again. */
+static void forget_place(struct vfi_process *process)
+{
+	process->repeated = false;
+	process->last = (struct iovec) { NULL, 0 };
+}
+
 static void look_for(struct vfi_peer *peer, uint64_t offers)
 {
 	struct vfi_process *process = &peer->process;
@@ -126,8 +133,7 @@ static void look_for(struct vfi_peer *peer, uint64_t offers)
 	if (caller < 0)
 		return;
 	process->offers = offers;
-	process->repeated = false;
-	process->last = (struct iovec) { NULL, 0 };
+	forget_place(process);
 	int descriptor = descriptor_of(caller, process->id);
 	close(caller);
 	/* That it was this process until after that. Later its secret tells. */
@@ -285,7 +291,7 @@ bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 	int error = read_offer(ep, peer, header, at, into, count, bytes);
 	if (likely && error != 0) {
 		/* A member that forges announcements has to wait for two true messages. */
-		process->repeated = false;
+		forget_place(process);
 		wipe(into, count, bytes);
 	}
 	/* Of memory that cannot be read so (of a device, say) other messages know nothing. */

@@ -40,6 +40,7 @@ if [ -e build/fabric/calls ] && [ "$fabric" = vshmem ]; then
 	check "  without cross-memory attach" calls FI_VSHMEM_CMA=0
 	check "  with it for all long messages" calls FI_VSHMEM_CMA=1
 	check "  cross-memory attach: another user, a sender that is gone" passes inside gasnet 60 build/fabric/cross_memory
+	check "  announcements that another member forges" passes inside gasnet 60 env VSHMEM_POOL="$name" build/fabric/forged
 	check "  a peer that is killed" passes inside gasnet 60 build/fabric/killed
 fi
 if [ -e build/fabric/one_sided ] && [ "$fabric" = vshmem ]; then

@@ -77,6 +77,9 @@ static inline uint8_t pattern(uint64_t number, size_t at)
 { return (uint8_t)(number * 31 + at + (at >> 8) * 7); }
 void fill(uint8_t *buffer, size_t bytes, uint64_t number);
 bool is_filled(const uint8_t *buffer, size_t bytes, uint64_t number);
+/* Whether root has here what the provider needs to copy from another process's memory
+ * (libfabric/cross_memory.c): Linux 6.5, and that it may trace. */
+bool may_copy(void);
 
 /* messages.c */
 extern uint8_t *out_buffer, *in_buffer;
