@@ -375,7 +375,7 @@ impl Map {
     ///
     /// # Errors
     /// When the range is not inside.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfPool> {
         let to = self.range(offset, bytes.len())?;
         // SAFETY: destination inside the mapping, source a live buffer outside it.

@@ -2,10 +2,11 @@
 //!
 //! To Rust such a copy by `ptr::copy` is a data race: the compiler may assume that no thread writes
 //! meanwhile. What a peer writes meanwhile is to give torn bytes and nothing else. So short runs of
-//! words, most of what is copied here, are relaxed atomics, and all else is done by libc's memcpy
-//! and memset behind a pointer that the compiler cannot see through: to it, a function that does
-//! what its machine instructions do, which is to load and store each byte some time between call
-//! and return. That is as fast as a plain copy; 64 bytes by relaxed words take three times as long.
+//! words, most of what is copied here, are relaxed atomics; up to 64 bytes are instructions that
+//! the compiler does not look into; and all else is done by libc's memcpy and memset behind a
+//! pointer that it cannot see through: to it, a function that does what its machine instructions
+//! do, which is to load and store each byte some time between call and return. That is as fast as a
+//! plain copy; 64 bytes by relaxed words take three times as long.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -30,11 +31,11 @@ fn in_words(shared: *const u8, bytes: usize) -> usize {
 ///
 /// # Safety
 /// `shared` is mapped for `bytes`; `private` is this thread's alone, and does not overlap it.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn copy_out(shared: *const u8, private: *mut u8, bytes: usize) {
     if !by_words(shared, bytes) {
         // SAFETY: the caller's promise.
-        unsafe { call_memcpy(private, shared, bytes) };
+        unsafe { copy_more(private, shared, bytes) };
         return;
     }
     let words = in_words(shared, bytes);
@@ -55,11 +56,11 @@ pub(crate) unsafe fn copy_out(shared: *const u8, private: *mut u8, bytes: usize)
 ///
 /// # Safety
 /// As [`copy_out`], with the roles changed.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn copy_in(private: *const u8, shared: *mut u8, bytes: usize) {
     if !by_words(shared, bytes) {
         // SAFETY: the caller's promise.
-        unsafe { call_memcpy(shared, private, bytes) };
+        unsafe { copy_more(shared, private, bytes) };
         return;
     }
     let words = in_words(shared, bytes);
@@ -94,6 +95,60 @@ pub(crate) unsafe fn clear(shared: *mut u8, bytes: usize) {
         }
         for at in words..bytes {
             (*shared.add(at).cast::<AtomicU8>()).store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What is not copied by words.
+///
+/// # Safety
+/// As [`call_memcpy`].
+#[inline(always)]
+unsafe fn copy_more(to: *mut u8, from: *const u8, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if (16..=64).contains(&bytes) {
+        // SAFETY: the caller's promise, and the length was just looked at.
+        unsafe { copy_by_vectors(to, from, bytes) };
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { call_memcpy(to, from, bytes) };
+}
+
+/// Copies 16 to 64 bytes: the first 16 and the last 16, or 32 and 32, which may overlap.
+///
+/// # Safety
+/// As [`call_memcpy`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+unsafe fn copy_by_vectors(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: all that is loaded and stored lies in the `bytes` that the caller promises.
+    unsafe {
+        if bytes > 32 {
+            std::arch::asm!(
+                "movdqu {first}, [{from}]",
+                "movdqu {second}, [{from} + 16]",
+                "movdqu {third}, [{from} + {bytes} - 32]",
+                "movdqu {last}, [{from} + {bytes} - 16]",
+                "movdqu [{to}], {first}",
+                "movdqu [{to} + 16], {second}",
+                "movdqu [{to} + {bytes} - 32], {third}",
+                "movdqu [{to} + {bytes} - 16], {last}",
+                from = in(reg) from, to = in(reg) to, bytes = in(reg) bytes,
+                first = out(xmm_reg) _, second = out(xmm_reg) _,
+                third = out(xmm_reg) _, last = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
+        } else {
+            std::arch::asm!(
+                "movdqu {first}, [{from}]",
+                "movdqu {last}, [{from} + {bytes} - 16]",
+                "movdqu [{to}], {first}",
+                "movdqu [{to} + {bytes} - 16], {last}",
+                from = in(reg) from, to = in(reg) to, bytes = in(reg) bytes,
+                first = out(xmm_reg) _, last = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
         }
     }
 }
@@ -150,7 +205,7 @@ mod tests {
     #[test]
     fn every_byte_arrives_and_none_besides_wherever_the_ends_lie() {
         let text: Vec<u8> = (0..200_u8).map(|nth| nth | 0x80).collect();
-        for bytes in [0, 1, 7, 8, 9, 16, 63, 64, 65, 150] {
+        for bytes in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 150] {
             for offset in [0, 1, 5, 8, 16] {
                 let mut memory = shared();
                 let start = memory.as_mut_ptr().cast::<u8>();

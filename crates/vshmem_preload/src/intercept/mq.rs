@@ -100,7 +100,10 @@ pub unsafe extern "C" fn mq_send(
         return next!(c"mq_send": fn(mqd_t, *const c_char, size_t, c_uint) -> c_int,
                      (file, message, size, priority), -1);
     };
-    errno::answer_unit(queue::send(found, message, size, priority, std::ptr::null()))
+    if queue::send_at_once(found, message, size, priority) {
+        return 0;
+    }
+    errno::answer_unit(queue::send(found, message, size, priority, None))
 }
 
 /// mq_timedsend(3).
@@ -120,7 +123,7 @@ pub unsafe extern "C" fn mq_timedsend(
             fn(mqd_t, *const c_char, size_t, c_uint, *const timespec) -> c_int,
             (file, message, size, priority, until), -1);
     };
-    errno::answer_unit(queue::send(found, message, size, priority, until))
+    errno::answer_unit(queue::send_until(found, message, size, priority, until))
 }
 
 /// mq_receive(3).
@@ -138,7 +141,10 @@ pub unsafe extern "C" fn mq_receive(
         return next!(c"mq_receive": fn(mqd_t, *mut c_char, size_t, *mut c_uint) -> ssize_t,
                      (file, into, room, priority), -1);
     };
-    let received = queue::receive(found, into, room, priority, std::ptr::null());
+    if let Some(bytes) = queue::receive_at_once(found, into, room, priority) {
+        return bytes as ssize_t;
+    }
+    let received = queue::receive(found, into, room, priority, None);
     errno::answer(received.map(|bytes| bytes as i64)) as ssize_t
 }
 
@@ -159,7 +165,7 @@ pub unsafe extern "C" fn mq_timedreceive(
             fn(mqd_t, *mut c_char, size_t, *mut c_uint, *const timespec) -> ssize_t,
             (file, into, room, priority, until), -1);
     };
-    let received = queue::receive(found, into, room, priority, until);
+    let received = queue::receive_until(found, into, room, priority, until);
     errno::answer(received.map(|bytes| bytes as i64)) as ssize_t
 }
 

@@ -44,20 +44,33 @@ fn known_as(page: usize, epoch: usize) -> usize {
     epoch | (page & !(PAGE - 1)) >> 10
 }
 
+/// Whether a page is known to allow it.
+#[inline]
+fn is_known(page: usize, epoch: usize, write: bool) -> bool {
+    let known = PAGES[(page / PAGE) % REMEMBERED].load(Ordering::Relaxed);
+    let right = if write { 2 } else { 1 };
+    known & !3 == known_as(page, epoch) && known & right != 0 && page >= PAGE
+}
+
 /// Checks that `bytes` at `start` may be read, or written.
 #[inline]
 pub fn check(start: *const u8, bytes: usize, write: bool) -> Result<(), Errno> {
-    if bytes == 0 {
+    let Some(last) = bytes.checked_sub(1) else { return Ok(()) };
+    let last = start.addr().checked_add(last).ok_or(Errno::FAULT)?;
+    let is_one_page = start.addr() / PAGE == last / PAGE;
+    if is_one_page && is_known(start.addr(), EPOCH.load(Ordering::Acquire), write) {
         return Ok(());
     }
-    let first = start.addr() & !(PAGE - 1);
-    let end = start.addr().checked_add(bytes).ok_or(Errno::FAULT)?;
+    check_pages(start.addr(), last, write)
+}
+
+/// The same, page by page, up to the one of `last`.
+#[inline(never)]
+fn check_pages(start: usize, last: usize, write: bool) -> Result<(), Errno> {
     let epoch = EPOCH.load(Ordering::Acquire);
-    let mut page = first;
-    while page < end {
-        let known = PAGES[(page / PAGE) % REMEMBERED].load(Ordering::Relaxed);
-        let right = if write { 2 } else { 1 };
-        if known & !3 != known_as(page, epoch) || known & right == 0 || page == 0 {
+    let mut page = start & !(PAGE - 1);
+    while page <= last {
+        if !is_known(page, epoch, write) {
             ask(page, epoch, write)?;
         }
         page = page.checked_add(PAGE).ok_or(Errno::FAULT)?;

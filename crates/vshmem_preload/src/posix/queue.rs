@@ -150,12 +150,33 @@ fn restarting(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> 
     }
 }
 
-/// mq_timedsend(3); mq_send(3) has no time.
+/// Sends a short message if nothing stands in the way; false: nothing has happened.
+#[inline(always)]
+pub fn send_at_once(
+    found: OpenQueue,
+    message: *const c_char,
+    size: size_t,
+    priority: c_uint,
+) -> bool {
+    let message: *const u8 = message.cast();
+    let is_usual = priority < PRIORITIES
+        && found.may_send()
+        && size != 0
+        && size <= QueueSize::LARGEST.most_bytes as usize
+        && user::check(message, size, false).is_ok();
+    let Some(session) = current::session().ok().filter(|_| is_usual) else { return false };
+    // SAFETY: the payload was just found to be readable; it is only read, and only during this
+    // call.
+    let message = unsafe { std::slice::from_raw_parts(message, size) };
+    cancel::act();
+    session.client().mq_send_at_once(found.id(), message, priority)
+}
+
+/// mq_timedsend(3).
 ///
 /// # Errors
 /// As the man page says.
-#[inline]
-pub fn send(
+pub fn send_until(
     found: OpenQueue,
     message: *const c_char,
     size: size_t,
@@ -163,6 +184,23 @@ pub fn send(
     at: *const timespec,
 ) -> Result<(), Errno> {
     let until = until(at)?;
+    if send_at_once(found, message, size, priority) {
+        return Ok(());
+    }
+    send(found, message, size, priority, until)
+}
+
+/// mq_send(3) of what [`send_at_once`] has not sent.
+///
+/// # Errors
+/// As the man page says.
+pub fn send(
+    found: OpenQueue,
+    message: *const c_char,
+    size: size_t,
+    priority: c_uint,
+    until: Option<Deadline>,
+) -> Result<(), Errno> {
     if priority >= PRIORITIES {
         return Err(Errno::INVAL);
     }
@@ -182,14 +220,10 @@ pub fn send(
     }
     let message = match size {
         0 => &[],
-        // SAFETY: the payload was just found to be readable; it is only read, and only during this
-        // call.
+        // SAFETY: as in `send_at_once`.
         _ => unsafe { std::slice::from_raw_parts(message, size) },
     };
     cancel::act();
-    if this_client.mq_send_at_once(id, message, priority) {
-        return Ok(());
-    }
     let mut told = None;
     waiting(found.is_nonblocking(), until, |wait| {
         told = this_client.mq_send(id, message, priority, wait)?;
@@ -201,34 +235,24 @@ pub fn send(
     Ok(())
 }
 
-/// mq_timedreceive(3); mq_receive(3) has no time.
-///
-/// # Errors
-/// As the man page says.
-#[inline]
-pub fn receive(
+/// Receives a short message if nothing stands in the way: its bytes. None: nothing has happened.
+#[inline(always)]
+pub fn receive_at_once(
     found: OpenQueue,
     into: *mut c_char,
     room: size_t,
     priority: *mut c_uint,
-    at: *const timespec,
-) -> Result<usize, Errno> {
-    let until = until(at)?;
-    let id = found.id();
-    if !found.may_receive() {
-        return Err(Errno::BADF);
-    }
-    let this_client = current::session()?.client();
-    let room = room.min(isize::MAX as usize);
+) -> Option<usize> {
     let into: *mut u8 = into.cast();
+    let is_usual = found.may_receive()
+        && (priority.is_null()
+            || user::check(priority.cast_const().cast(), size_of::<c_uint>(), true).is_ok());
+    let session = current::session().ok().filter(|_| is_usual)?;
     cancel::act();
-    // Not yet written to: the call may still wait.
-    let is_ready = |size: usize| {
-        let is_told = priority.is_null()
-            || user::check(priority.cast_const().cast(), size_of::<c_uint>(), true).is_ok();
-        is_told && user::check(into, size, true).is_ok()
-    };
-    let received = this_client.mq_receive_at_once(id, room, is_ready, |sent_with, text| {
+    // Not yet written to: the message may still be another receiver's.
+    let is_ready = |size: usize| user::check(into, size, true).is_ok();
+    let room = room.min(isize::MAX as usize);
+    session.client().mq_receive_at_once(found.id(), room, is_ready, |sent_with, text| {
         // SAFETY: both places were just found to be writable, and the program has passed them to be
         // written to: `text` is no longer than what was asked for.
         unsafe {
@@ -237,10 +261,46 @@ pub fn receive(
             }
             into.copy_from_nonoverlapping(text.as_ptr(), text.len());
         }
-    });
-    if let Some(bytes) = received {
-        return Ok(bytes);
+    })
+}
+
+/// mq_timedreceive(3).
+///
+/// # Errors
+/// As the man page says.
+pub fn receive_until(
+    found: OpenQueue,
+    into: *mut c_char,
+    room: size_t,
+    priority: *mut c_uint,
+    at: *const timespec,
+) -> Result<usize, Errno> {
+    let until = until(at)?;
+    match receive_at_once(found, into, room, priority) {
+        Some(bytes) => Ok(bytes),
+        None => receive(found, into, room, priority, until),
     }
+}
+
+/// mq_receive(3) of what [`receive_at_once`] has not received.
+///
+/// # Errors
+/// As the man page says.
+pub fn receive(
+    found: OpenQueue,
+    into: *mut c_char,
+    room: size_t,
+    priority: *mut c_uint,
+    until: Option<Deadline>,
+) -> Result<usize, Errno> {
+    let id = found.id();
+    if !found.may_receive() {
+        return Err(Errno::BADF);
+    }
+    let this_client = current::session()?.client();
+    let room = room.min(isize::MAX as usize);
+    let into: *mut u8 = into.cast();
+    cancel::act();
     let mut bytes = 0;
     waiting(found.is_nonblocking(), until, |wait| {
         bytes = this_client.mq_receive(id, room, wait, &mut |sent_with, size, copy| {
