@@ -60,7 +60,7 @@ static int insert_one(struct vfi_av *av, const struct vfi_address *address, fi_a
 	enter(av, index);
 	av->version++;
 	vfi_lock(av->domain, &av->domain->lock);
-	vshmem_domains_add(&av->domain->domains, &address->place);
+	vshmem_domains_add(&av->domain->domains, &address->member);
 	vfi_unlock(av->domain, &av->domain->lock);
 	*addr = index;
 	return 0;
@@ -178,8 +178,8 @@ static const char *to_string(struct fid_av *fid, const void *address, char *text
 	(void)fid;
 	memcpy(&found, address, sizeof(found));
 	int needed = snprintf(text, *bytes, "vshmem://%02x%02x%02x%02x/%u.%u/%u/%016llx",
-		found.pool[0], found.pool[1], found.pool[2], found.pool[3], found.place.index,
-		found.place.epoch, found.id, (unsigned long long)found.nonce);
+		found.pool[0], found.pool[1], found.pool[2], found.pool[3], found.member.index,
+		found.member.epoch, found.id, (unsigned long long)found.nonce);
 	*bytes = (size_t)needed + 1;
 	return text;
 }

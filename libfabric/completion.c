@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With the queue's lock held: a place at the end, the queue growing with what nobody reads. */
+/* With the queue's lock held: a slot at the end, the queue growing with what nobody reads. */
 static struct vfi_completion *append(struct vfi_cq *cq)
 {
 	if (cq->count == cq->room) {
@@ -18,24 +18,24 @@ static struct vfi_completion *append(struct vfi_cq *cq)
 		cq->room *= 2;
 		cq->head = 0;
 	}
-	struct vfi_completion *place = &cq->ring[(cq->head + cq->count) & (cq->room - 1)];
+	struct vfi_completion *slot = &cq->ring[(cq->head + cq->count) & (cq->room - 1)];
 	__atomic_store_n(&cq->count, cq->count + 1, __ATOMIC_RELAXED);
-	return place;
+	return slot;
 }
 
 void vfi_cq_add(struct vfi_cq *cq, const struct fi_cq_tagged_entry *entry, fi_addr_t source)
 {
 	vfi_lock(cq->domain, &cq->lock);
-	struct vfi_completion *place = append(cq);
-	if (place) {
-		place->entry = *entry;
-		place->source = source;
-		place->error = NULL;
+	struct vfi_completion *slot = append(cq);
+	if (slot) {
+		slot->entry = *entry;
+		slot->source = source;
+		slot->error = NULL;
 	}
 	vfi_unlock(cq->domain, &cq->lock);
 	if (cq->wait)
 		vfi_wait_signal(cq->wait);
-	if (!place)
+	if (!slot)
 		vfi_say("no memory for a completion: it is lost");
 }
 
@@ -45,16 +45,16 @@ void vfi_cq_add_error(struct vfi_cq *cq, const struct fi_cq_err_entry *error, fi
 	if (copy)
 		*copy = *error;
 	vfi_lock(cq->domain, &cq->lock);
-	struct vfi_completion *place = copy ? append(cq) : NULL;
-	if (place) {
-		memset(&place->entry, 0, sizeof(place->entry));
-		place->source = source;
-		place->error = copy;
+	struct vfi_completion *slot = copy ? append(cq) : NULL;
+	if (slot) {
+		memset(&slot->entry, 0, sizeof(slot->entry));
+		slot->source = source;
+		slot->error = copy;
 	}
 	vfi_unlock(cq->domain, &cq->lock);
 	if (cq->wait)
 		vfi_wait_signal(cq->wait);
-	if (!place) {
+	if (!slot) {
 		free(copy);
 		vfi_say("no memory for a completion: it is lost");
 	}

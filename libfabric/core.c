@@ -16,7 +16,7 @@ bool vfi_core_find(const void *caller)
 {
 	const struct {
 		const char *name;
-		void *place;
+		void *symbol;
 	} rows[] = {
 		{ "fi_version", &vfi_core.version },
 		{ "fi_dupinfo", &vfi_core.dupinfo },
@@ -35,7 +35,7 @@ bool vfi_core_find(const void *caller)
 		void *function = core ? dlsym(core, rows[row].name) : NULL;
 		if (!function)
 			function = dlsym(RTLD_DEFAULT, rows[row].name);
-		*(void **)rows[row].place = function;
+		*(void **)rows[row].symbol = function;
 		found = found && function;
 	}
 	if (core)

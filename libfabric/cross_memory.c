@@ -271,14 +271,14 @@ static int read_offer(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 }
 
 bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
-	const struct vfi_wire *header, const void *place, const struct iovec *into, size_t count,
-	size_t bytes)
+	const struct vfi_wire *header, const void *offered_at, const struct iovec *into,
+	size_t count, size_t bytes)
 {
 	struct vfi_offer_place named;
 	struct vfi_process *process = &peer->process;
 	if (ep->offers.listener < 0 || header->bytes != sizeof(named))
 		return false;
-	memcpy(&named, place, sizeof(named));
+	memcpy(&named, offered_at, sizeof(named));
 	if (!process->readable && process->tries < TRIES)
 		look_for(peer, named.offers);
 	if (!process->readable || named.offers != process->offers || named.index >= VFI_OFFERS)

@@ -23,8 +23,8 @@ struct vfi_process {
 };
 
 /* Copies the first bytes of a message that was announced by HEADER, with the header's bytes at
- * PLACE. False: they are to be asked for; what the parts hold may have been written. */
+ * OFFERED_AT. False: they are to be asked for; what the parts hold may have been written. */
 bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
-	const struct vfi_wire *header, const void *place, const struct iovec *into, size_t count,
-	size_t bytes);
+	const struct vfi_wire *header, const void *offered_at, const struct iovec *into,
+	size_t count, size_t bytes);
 #endif

@@ -96,7 +96,7 @@ int vfi_domain_open(
 	domain->fabric = fabric;
 	domain->pool = pool;
 	vshmem_identify(pool, domain->uuid);
-	vshmem_domain(pool, &domain->place);
+	vshmem_domain(pool, &domain->member);
 	domain->base = vshmem_base(pool);
 	domain->bytes = vshmem_bytes(pool);
 	domain->threads = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;

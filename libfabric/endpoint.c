@@ -26,9 +26,9 @@ static int make_port(struct vfi_endpoint *ep)
 	} while ((rc == -ENOSPC || rc == -ENOMEM) && bytes >= least);
 	if (rc != 0) {
 		char pool[64] = "";
-		uint32_t place, client;
+		uint32_t index, client;
 		ep->port = NULL;
-		vshmem_whoami(domain->pool, pool, &place, &client);
+		vshmem_whoami(domain->pool, pool, &index, &client);
 		vfi_say("pool %s has no room for the %llu KiB that this process receives in from %u peers (%s). "
 			"Make the pool larger, remove what is left in it, or set FI_VSHMEM_PEERS to the number "
 			"of processes",
@@ -41,7 +41,7 @@ static int make_port(struct vfi_endpoint *ep)
 	ep->address.nonce = port.nonce;
 	ep->address.id = port.id;
 	ep->address.most_bytes = port.most_bytes;
-	ep->address.place = domain->place;
+	ep->address.member = domain->member;
 	ep->address.record = vfi_memory_record(domain);
 	ep->address.check = vfi_memory_check(domain);
 	vfi_offers_open(ep);
@@ -104,7 +104,7 @@ static int bind_counter(struct vfi_endpoint *ep, struct vfi_counter *counter, ui
 {
 	struct {
 		uint64_t flag;
-		struct vfi_counter **place;
+		struct vfi_counter **counter;
 	} rows[] = {
 		{ FI_SEND, &ep->send_counter },
 		{ FI_RECV, &ep->receive_counter },
@@ -117,7 +117,7 @@ static int bind_counter(struct vfi_endpoint *ep, struct vfi_counter *counter, ui
 		return -FI_ENOMEM;
 	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++)
 		if (flags & rows[row].flag)
-			*rows[row].place = counter;
+			*rows[row].counter = counter;
 	return 0;
 }
 

@@ -122,7 +122,7 @@ void vfi_offers_forked(void)
 
 bool vfi_offer_make(struct vfi_endpoint *ep, const struct vfi_peer *peer, struct vfi_send *send)
 {
-	const struct vshmem_domain *here = &ep->address.place, *there = &peer->address.place;
+	const struct vshmem_domain *here = &ep->address.member, *there = &peer->address.member;
 	struct vfi_offers *offers = &ep->offers;
 	if (offers->listener < 0 || offers->used == UINT64_MAX
 	        || send->size < vfi_parameters.cross_memory || here->index != there->index
@@ -139,7 +139,7 @@ bool vfi_offer_make(struct vfi_endpoint *ep, const struct vfi_peer *peer, struct
 	/* Who reads the token reads all of the entry. */
 	__atomic_store_n(&offer->token, send->operation.token, __ATOMIC_RELEASE);
 	send->offer = offer;
-	send->place = (struct vfi_offer_place) {
+	send->offered_at = (struct vfi_offer_place) {
 		.offers = (uintptr_t)offers, .index = (uint64_t)index
 	};
 	return true;

@@ -7,7 +7,7 @@
  */
 #include "regions.h"
 
-static uint64_t place(uint64_t key, uint64_t probe)
+static uint64_t position(uint64_t key, uint64_t probe)
 { return ((key * UINT64_C(0x9e3779b97f4a7c15) >> 32) + probe) % VFI_ENTRIES; }
 
 static void store(uint64_t *word, uint64_t value)
@@ -44,7 +44,7 @@ void vfi_entry_publish(struct vfi_memory *memory, struct vfi_region *region)
 	if (region->written)
 		values.access |= VFI_NOTIFY_WRITE;
 	for (uint64_t probe = 0; probe < VFI_PROBES; probe++) {
-		uint64_t at = place(values.key, probe);
+		uint64_t at = position(values.key, probe);
 		if (memory->used[at])
 			continue;
 		memory->used[at] = true;
@@ -84,7 +84,7 @@ bool vfi_entry_read(
 	struct vfi_record *record, uint64_t key, struct vfi_entry *copy, struct vfi_entry **found)
 {
 	for (uint64_t probe = 0; probe < VFI_PROBES; probe++) {
-		*found = &record->entries[place(key, probe)];
+		*found = &record->entries[position(key, probe)];
 		if (copy_entry(*found, copy) && copy->memory > 0 && copy->key == key)
 			return true;
 	}

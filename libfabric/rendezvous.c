@@ -85,7 +85,7 @@ static void receive_failed(
 }
 
 void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port, const void *place)
+	const struct vfi_wire *header, const struct vshmem_address *port, const void *offered_at)
 {
 	struct vfi_peer *peer = vfi_peer_of_port(ep, port);
 	size_t room = vfi_bytes_of(
@@ -99,7 +99,7 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 	receive->port = *port;
 	size_t wanted = header->size < room ? header->size : room;
 	if (wanted
-	        && vfi_offer_read(ep, peer, header, place, receive->operation.out.parts,
+	        && vfi_offer_read(ep, peer, header, offered_at, receive->operation.out.parts,
 	                (size_t)receive->operation.out.count, wanted)) {
 		/* An answer that nothing is wanted any more is one that it was delivered. */
 		struct vfi_wire whole = *header;

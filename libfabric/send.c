@@ -97,7 +97,7 @@ static void set_rendezvous(
 {
 	struct vfi_outgoing *out = &send->operation.out;
 	out->operation = VFI_READY_TO_SEND;
-	out->parts[0] = (struct iovec) { &send->place, sizeof(send->place) };
+	out->parts[0] = (struct iovec) { &send->offered_at, sizeof(send->offered_at) };
 	out->count = vfi_offer_make(ep, peer, send) ? 1 : 0;
 }
 

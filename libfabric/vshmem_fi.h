@@ -62,7 +62,7 @@ struct vfi_address {
 	uint8_t pool[16];
 	uint64_t nonce;
 	uint32_t id, most_bytes; /* of the port, as in struct vshmem_address */
-	struct vshmem_domain place;
+	struct vshmem_domain member;
 	uint32_t record; /* memory id of the domain's record (memory.c); 0: none */
 	uint32_t check; /* of that record */
 };
@@ -80,7 +80,7 @@ struct vfi_domain {
 	uint8_t uuid[16];
 	uint8_t *base;
 	uint64_t bytes;
-	struct vshmem_domain place;
+	struct vshmem_domain member;
 	bool threads; /* locks are taken */
 	int mr_mode; /* FI_MR_VIRT_ADDR and FI_MR_PROV_KEY, as far as they were asked for */
 	uint32_t used; /* by what was opened in it */
@@ -401,7 +401,7 @@ void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *me
 /* Copies a message that a receive was found for, or asks for its pieces. PLACE: the header's bytes
  * of payload. */
 void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port, const void *place);
+	const struct vfi_wire *header, const struct vshmem_address *port, const void *offered_at);
 /* Nobody wants more of it. */
 void vfi_rendezvous_discard(
 	struct vfi_endpoint *ep, const struct vfi_wire *header, const struct vshmem_address *port);

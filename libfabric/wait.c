@@ -63,12 +63,12 @@ static bool start_thread(struct vfi_domain *domain)
 {
 	sigset_t all, before;
 	char name[64];
-	uint32_t place, client;
+	uint32_t index, client;
 	struct sleeper *new = calloc(1, sizeof(*new));
 	if (!new)
 		return false;
 	new->pool = domain->pool;
-	vshmem_whoami(new->pool, name, &place, &client);
+	vshmem_whoami(new->pool, name, &index, &client);
 	new->number = (unsigned short)(client % VFI_SLEEPERS);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -125,10 +125,6 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 	struct vshmem_btl *btl = &vshmem_btl;
 	if (!btl->pool)
 		return OPAL_SUCCESS;
-	if (vshmem_parameters.verbose)
-		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times",
-			(unsigned long long)btl->sent, (unsigned long long)btl->received,
-			(unsigned long long)btl->backoff.given_away);
 	vshmem_one_sided_close();
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&btl->endpoints)))
@@ -143,5 +139,10 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 	OBJ_DESTRUCT(&btl->eager);
 	OBJ_DESTRUCT(&btl->large);
 	OBJ_DESTRUCT(&btl->lock);
+	/* Last: who reads it knows that the pool is closed. */
+	if (vshmem_parameters.verbose)
+		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times",
+			(unsigned long long)btl->sent, (unsigned long long)btl->received,
+			(unsigned long long)btl->backoff.given_away);
 	return OPAL_SUCCESS;
 }

@@ -1,6 +1,6 @@
-/* A domain that dies takes processes of the job with it, and nothing they owe comes any more. The
- * pool knows at once; mpirun, which waits for a network, may take minutes. A process of the job
- * that looks first ends it.
+/* A domain that dies takes processes of the job with it, and messages that others expect from them
+ * never arrive. The pool knows at once; mpirun, which waits for a network, may take minutes. The
+ * process of the job that looks first ends it.
  *
  * Other jobs, which this one has spawned or joined, are not ended.
  */

@@ -255,7 +255,7 @@ static void replace(uint32_t nth)
 	struct vfi_address address = { .nonce = peer->nonce,
 		.id = nth + 1,
 		.most_bytes = MOST_BYTES,
-		.place = { 0, 1 },
+		.member = { 0, 1 },
 		.record = (uint32_t)peer->record };
 	memset(address.pool, 7, sizeof(address.pool));
 	must(fi_av_insert(av, &address, 1, &addresses[nth], 0, NULL) == 1);

@@ -21,21 +21,25 @@ mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 passes() { mpi 300 "$@" && grep -q '[1-9][0-9]* passed, 0 failed' "$log"; }
 # Rank 3 is killed in the middle of an exchange, or of collective calls.
 aborts() { mpi 300 -np 4 build/mpi/victim "$@"; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
-# All four ranks had closed the pool, and then one crashed: Open MPI 4.1 asks its progress thread to take an event handler away, and may
-# unload mca_pmix_ext3x before that thread, on a busy machine, has done so (seen in core dumps: an event of that component, which is gone).
-crashed_after_the_end() {
-	grep -q '[1-9][0-9]* passed, 0 failed' "$log" && [ "$(grep -c 'vshmem: [0-9]* messages sent' "$log")" = 4 ] &&
-		grep -q 'Signal: Segmentation fault' "$log" && ! grep -q '\] .*vshmem[^/]*\.so' "$log"
+# A job whose four ranks had closed the pool, one of which crashed then: Open MPI 4.1 has its progress thread take an event handler away,
+# and may unload mca_pmix_ext3x before that thread, on a busy machine, has done so. (Core dumps show it: event_base_loop calls into that
+# component, which is gone. Then the backtrace crashes, too, so the log has no frame.) One such job in 200 at most; its log is kept.
+crashed_after_the_end() { # crashed_after_the_end STATUS NTH COUNT
+	[ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ] && grep -q '[1-9][0-9]* passed, 0 failed' "$log" &&
+		[ "$(grep -c 'vshmem: [0-9]* messages sent' "$log")" = 4 ] && grep -q 'Signal: Segmentation fault' "$log" &&
+		! grep -q '^\[.*\] \[ *[0-9]*\] ' "$log" && [ $((crashed += 1)) -le $((1 + $3 / 200)) ] &&
+		cp "$log" "build/mpi/crash-$2.log" && echo "job $2: Open MPI crashed in MPI_Finalize, after the pool was closed: build/mpi/crash-$2.log"
 }
 # So many jobs of four processes, KILLED of them ended by the death of one.
 cycles() { # cycles COUNT KILLED
-	local nth every=$(($2 > 0 ? $1 / $2 : 3 * $1))
+	local nth status crashed=0 every=$(($2 > 0 ? $1 / $2 : 3 * $1))
 	for nth in $(seq "$1"); do
 		if [ $((nth % every)) = $((every / 2)) ]; then
 			aborts || { echo "job $nth: rank 3 was to be killed, and to end it"; tail -20 "$log"; return 1; }
 		else
-			passes -np 4 build/mpi/brief ||
-				{ crashed_after_the_end && echo "job $nth: Open MPI crashed in MPI_Finalize, after the end of the pool's part"; } ||
+			mpi 300 -np 4 build/mpi/brief
+			status=$?
+			{ [ $status = 0 ] && grep -q '[1-9][0-9]* passed, 0 failed' "$log"; } || crashed_after_the_end $status "$nth" "$1" ||
 				{ echo "job $nth failed"; tail -20 "$log"; return 1; }
 		fi
 		[ $((nth % 50)) != 0 ] || echo "$nth jobs"

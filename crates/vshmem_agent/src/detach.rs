@@ -11,16 +11,16 @@ use std::process::{Command, Stdio};
 use vshmem_session::Role;
 
 use crate::error::AgentError;
-use crate::stay::{Stay, Wanted};
+use crate::stay::{AgentOptions, Stay};
 
 /// What the agent says when it is at work.
 pub const UP: &str = "up";
 
 /// Starts the agent proper with nothing of what this process holds, and returns when it is up.
-pub fn detach(wanted: &Wanted) -> Result<(), AgentError> {
+pub fn detach(wanted: &AgentOptions) -> Result<(), AgentError> {
     let role = match wanted.stay {
         Stay::WhileInUse => Role::Agent,
-        Stay::WhileThePoolExists => Role::Keeper,
+        Stay::WhileThePoolExists => Role::PermanentAgent,
     };
     if wanted.owner.is_some() {
         // Another user could have the role for a file of his own.

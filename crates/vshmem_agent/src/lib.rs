@@ -35,5 +35,5 @@ pub use detach::detach;
 pub use error::AgentError;
 pub use serve::serve;
 pub use starter::{AgentStarter, start};
-pub use stay::{Stay, Wanted};
+pub use stay::{AgentOptions, Stay};
 pub use surroundings::remember_surroundings;

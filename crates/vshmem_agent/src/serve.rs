@@ -15,7 +15,7 @@ use crate::clean;
 use crate::detach::UP;
 use crate::error::AgentError;
 use crate::notify::Notifier;
-use crate::stay::{Stay, Wanted};
+use crate::stay::{AgentOptions, Stay};
 use crate::watch::{Ending, Watch};
 
 /// How often a keeper looks whether another agent has left, and how long it waits before it joins
@@ -34,14 +34,14 @@ enum Outcome {
 }
 
 /// Is the agent for as long as is wanted. Does nothing if there is one already.
-pub fn serve(wanted: &Wanted) -> Result<(), AgentError> {
+pub fn serve(wanted: &AgentOptions) -> Result<(), AgentError> {
     let path = &wanted.path;
     allow_many_descriptors();
     let cannot_lock = |error| AgentError::Lock { path: path.to_owned(), error };
     let keeper = match wanted.stay {
         Stay::WhileInUse => None,
         Stay::WhileThePoolExists => {
-            let taken = RoleLock::take(Role::Keeper, path).map_err(cannot_lock)?;
+            let taken = RoleLock::take(Role::PermanentAgent, path).map_err(cannot_lock)?;
             let Some(keeper) = taken else { return Ok(()) };
             Some(keeper)
         }
@@ -78,7 +78,7 @@ fn is_evicted(error: &AgentError) -> bool {
 }
 
 /// Is the agent once, with its lock.
-fn serve_once(wanted: &Wanted, lock: RoleLock) -> Result<Outcome, AgentError> {
+fn serve_once(wanted: &AgentOptions, lock: RoleLock) -> Result<Outcome, AgentError> {
     let session = Session::join(wanted.find()?)?;
     let pool = Arc::clone(session.client().pool());
     let domain = session.client().domain();

@@ -40,7 +40,7 @@ pub struct AgentStarter {
 
 impl AgentStarter {
     /// Keeps `command`, which must be an absolute path to `vshmem`, open for the agent of the pool
-    /// at `place`.
+    /// at `path`.
     #[must_use]
     pub fn open(command: &Path, path: &Path) -> Option<Self> {
         if !command.is_absolute() || !are_as_at_load() {
@@ -103,7 +103,7 @@ fn words(command: &Path, path: &Path) -> Option<[CString; 4]> {
 }
 
 /// For the `vshmem` command itself: sees to it that this domain has an agent for the pool at
-/// `place`, and returns when it is up.
+/// `path`, and returns when it is up.
 pub fn start(path: &Path) -> Result<(), AgentError> {
     if Role::Agent.is_held(path) {
         return Ok(());

@@ -18,7 +18,7 @@ pub enum Stay {
 
 /// An agent that is wanted.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct AgentOptions {
     /// The pool's file or device.
     pub path: PathBuf,
     /// How long it stays.
@@ -28,7 +28,7 @@ pub struct Wanted {
     pub owner: Option<u32>,
 }
 
-impl Wanted {
+impl AgentOptions {
     /// The pool, if its file belongs to the user that it has to belong to.
     pub(crate) fn find(&self) -> Result<Box<dyn Link>, AgentError> {
         let link = find(&self.path.to_string_lossy())?;
@@ -55,7 +55,7 @@ mod tests {
         let own = file.as_file().metadata().unwrap().uid();
         let find = |owner| {
             let path = file.path().to_owned();
-            Wanted { path, stay: Stay::WhileThePoolExists, owner }.find()
+            AgentOptions { path, stay: Stay::WhileThePoolExists, owner }.find()
         };
         assert!(find(None).is_ok() && find(Some(own)).is_ok());
         let refused = find(Some(own + 1)).err().map(|error| error.to_string());

@@ -67,7 +67,7 @@ uint64_t vshmem_bytes(const vshmem_pool *pool);
 int vshmem_neighbours(const vshmem_pool *pool);
 
 /* A member domain (a guest, the host, a container) as long as it lives: no later one has the same
- * name. */
+ * index and epoch. */
 struct vshmem_domain {
 	uint32_t index, epoch;
 };

@@ -4,7 +4,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use vshmem_agent::{AgentStarter, Stay, Wanted};
+use vshmem_agent::{AgentOptions, AgentStarter, Stay};
 use vshmem_session::Session;
 
 /// Runs when the library is loaded.
@@ -63,12 +63,12 @@ pub fn ensure(session: &Session) {
 /// `stays`, this process is the agent; else it starts it, by the same words and `--stay`.
 ///
 /// # Safety
-/// `place` is a C string.
+/// `path` is a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn agent_of_vshmem_main(path: *const c_char, stays: c_int) -> c_int {
     // SAFETY: as the caller guarantees.
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-    let wanted = Wanted { path: PathBuf::from(path), stay: Stay::WhileInUse, owner: None };
+    let wanted = AgentOptions { path: PathBuf::from(path), stay: Stay::WhileInUse, owner: None };
     let done =
         if stays == 0 { vshmem_agent::detach(&wanted) } else { vshmem_agent::serve(&wanted) };
     match done {

@@ -377,7 +377,7 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
         let mine = boot_of(this_client.domain());
         // This process uses it though it holds nothing yet; of others those that do count, agents
         // and visitors do not.
-        let me = this_client.client();
+        let me = this_client.client_slot();
         let here =
             |row: &&ClientRow| row.index == me || row.attaches > 0 && boot_of(row.domain) == mine;
         Ok(this_client.pool().clients()?.iter().filter(here).count() as c_int)

@@ -118,7 +118,7 @@ impl From<PosixShmStat> for ShmStat {
     fn from(found: PosixShmStat) -> Self {
         Self {
             bytes: found.size,
-            room: found.room,
+            room: found.capacity,
             mode: found.mode,
             uid: found.uid,
             gid: found.gid,

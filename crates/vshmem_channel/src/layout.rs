@@ -20,7 +20,7 @@ pub(crate) const CLAIMS_AT: u64 = 64;
 const LANES_AT: u64 = 4096;
 /// Bytes of one: one line of the sender's, one of the receiver's.
 const LANE_STRIDE: u64 = 128;
-/// A cell: the sender's name, [`FREE`] or [`LEFT`]. Its tag tells the claims of a lane apart.
+/// A cell: the sender's client id, [`FREE`] or [`LEFT`]. Its tag tells the claims of a lane apart.
 pub(crate) const CLAIM: u64 = 0;
 /// The tag of the claim, once the sender has written who it is.
 pub(crate) const READY: u64 = 16;

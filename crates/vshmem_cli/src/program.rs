@@ -36,9 +36,9 @@ pub fn find(word: &Path) -> Result<PathBuf, Failure> {
     if word.as_os_str().to_string_lossy().contains('/') {
         return executable(word).map(|()| word.to_owned());
     }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let search = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let mut refusal = None;
-    for directory in std::env::split_paths(&path) {
+    for directory in std::env::split_paths(&search) {
         let path = directory.join(word);
         match executable(&path) {
             Ok(()) => return Ok(path),

@@ -105,8 +105,8 @@ fn a_short_run_of_system_v_calls() {
     let machine = of("machine").next().unwrap();
     assert_eq!((&machine["seed"], &machine["pool"]["clients"]), (&7.into(), &1200.into()));
     assert!(of("sample").all(|line| line["median_ns"].as_f64().is_some_and(|ns| ns > 0.0)));
-    let paths: Vec<&Value> = of("sample").map(|line| &line["place"]).collect();
-    assert_eq!(paths.iter().filter(|path| ***path == "pool").count(), 12);
+    let places: Vec<&Value> = of("sample").map(|line| &line["place"]).collect();
+    assert_eq!(places.iter().filter(|place| ***place == "pool").count(), 12);
     for name in ["contend-sem-2", "contend-msg-2"] {
         let mut samples = of("sample").filter(|line| line["name"] == name);
         assert!(samples.all(|line| line["smallest_share"].as_f64().is_some_and(|one| one <= 1.0)));

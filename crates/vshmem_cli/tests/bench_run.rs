@@ -48,15 +48,15 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn a_killed_run_goes_on_and_loses_nothing() {
-    let path = tempfile::tempdir().unwrap();
-    stubs(path.path());
-    let journal = path.path().join("study/journal.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    stubs(directory.path());
+    let journal = directory.path().join("study/journal.jsonl");
     let read = || fs::read_to_string(&journal).unwrap_or_default();
     let mut before: Vec<String> = Vec::new();
     // Killed three times, each time after some more.
     for round in 1..=3 {
-        let said = path.path().join("said");
-        let mut child = run(path.path(), REPETITIONS)
+        let said = directory.path().join("said");
+        let mut child = run(directory.path(), REPETITIONS)
             .stdout(Stdio::null())
             .stderr(fs::File::create(&said).unwrap())
             .spawn()
@@ -76,7 +76,7 @@ fn a_killed_run_goes_on_and_loses_nothing() {
     // And in the middle of a write.
     let torn = read() + "{\"kind\":\"sample\",\"case\":\"dgemm-32.nat";
     fs::write(&journal, torn).unwrap();
-    let output = run(path.path(), 2).output().unwrap();
+    let output = run(directory.path(), 2).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("runs are done; the rest takes"), "{}", text(&output));
     let samples = lines(&read(), "sample");
@@ -96,16 +96,16 @@ fn a_killed_run_goes_on_and_loses_nothing() {
         "the repetitions that it was begun with"
     );
     assert_eq!(lines(&read(), "session").len(), 4);
-    let page = fs::read_to_string(path.path().join("study/report.html")).unwrap();
+    let page = fs::read_to_string(directory.path().join("study/report.html")).unwrap();
     assert!(page.contains("in 4 sessions"));
 }
 
 #[test]
 fn ctrl_c_leaves_a_journal_that_is_gone_on_with() {
-    let path = tempfile::tempdir().unwrap();
-    stubs(path.path());
-    let journal = path.path().join("study/journal.jsonl");
-    let mut child = run(path.path(), 500).stderr(Stdio::piped()).spawn().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    stubs(directory.path());
+    let journal = directory.path().join("study/journal.jsonl");
+    let mut child = run(directory.path(), 500).stderr(Stdio::piped()).spawn().unwrap();
     while lines(&fs::read_to_string(&journal).unwrap_or_default(), "sample").len() < 10 {
         assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
         std::thread::sleep(Duration::from_millis(1));
@@ -117,7 +117,7 @@ fn ctrl_c_leaves_a_journal_that_is_gone_on_with() {
     assert!(text(&output).contains("resumes"), "{}", text(&output));
     let report = Command::new(env!("CARGO_BIN_EXE_vshmem"))
         .args(["bench", "report"])
-        .arg(path.path().join("study"))
+        .arg(directory.path().join("study"))
         .output()
         .unwrap();
     assert!(report.status.success(), "{}", text(&report));
@@ -125,15 +125,15 @@ fn ctrl_c_leaves_a_journal_that_is_gone_on_with() {
 
 #[test]
 fn what_is_not_there_is_named_and_the_rest_measured() {
-    let path = tempfile::tempdir().unwrap();
-    stubs(path.path());
-    fs::remove_file(path.path().join("faults")).unwrap();
-    let output = run(path.path(), 3).output().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    stubs(directory.path());
+    fs::remove_file(directory.path().join("faults")).unwrap();
+    let output = run(directory.path(), 3).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("faults: not found"), "{}", text(&output));
-    fs::remove_file(path.path().join("dgemm")).unwrap();
-    fs::remove_dir_all(path.path().join("study")).unwrap();
-    let output = run(path.path(), 3).output().unwrap();
+    fs::remove_file(directory.path().join("dgemm")).unwrap();
+    fs::remove_dir_all(directory.path().join("study")).unwrap();
+    let output = run(directory.path(), 3).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("nothing could be run"), "{}", text(&output));
 }

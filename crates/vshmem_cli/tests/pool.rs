@@ -147,9 +147,9 @@ fn strangers_are_refused() {
         return;
     }
     let name = Name::with_pool("other-user");
-    let path = tempfile::tempdir_in("/tmp").unwrap();
-    fs::set_permissions(path.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let binary = path.path().join("vshmem");
+    let directory = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = directory.path().join("vshmem");
     rig::copy_command(&binary);
     let output = std::process::Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])

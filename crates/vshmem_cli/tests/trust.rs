@@ -62,8 +62,8 @@ fn a_private_pool_that_others_made_or_may_use_is_refused_by_every_command() {
         (OTHER, 0o600, "belongs to"),
         (ONE, 0o666, "others may"),
     ] {
-        let (name, path) = private_of(ONE, owner, mode);
-        let path = path.0.to_str().unwrap();
+        let (name, planted) = private_of(ONE, owner, mode);
+        let path = planted.0.to_str().unwrap();
         for words in [
             &["ls", "--pool", &name][..],
             &["ls", "--pool", path],

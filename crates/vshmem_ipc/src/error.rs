@@ -11,7 +11,7 @@ use vshmem_sync::Fault;
 
 /// Result of a change that may be refused: the outer layer is the machinery's, the inner one the
 /// caller's.
-pub(crate) type Verdict<T> = Result<Result<T, Errno>, Fault>;
+pub(crate) type ChangeResult<T> = Result<Result<T, Errno>, Fault>;
 
 /// Why a call does not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl From<Fault> for Failure {
 }
 
 /// A verdict as a result of one layer.
-pub(crate) fn flatten<T>(verdict: Verdict<T>) -> Result<T, Failure> {
+pub(crate) fn flatten<T>(verdict: ChangeResult<T>) -> Result<T, Failure> {
     match verdict {
         Ok(result) => Ok(result?),
         Err(fault) => Err(fault.into()),

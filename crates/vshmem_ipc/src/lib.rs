@@ -68,7 +68,7 @@ pub use msg::short::SHORT_BYTES;
 pub use msg::waiters::Deliver;
 pub use pool::clients::Process;
 pub use pool::domains::{DomainIdentity, DomainSet};
-pub use pool::host_record::HostRecord;
+pub use pool::host_record::BackingFileId;
 pub use pool::id::{Kind, is_pool_id};
 pub use pool::open::{NewPool, OpenError, Pool};
 pub use registry::permission::{Caller, Permission, Superuser};

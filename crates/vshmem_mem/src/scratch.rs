@@ -45,4 +45,4 @@ unsafe impl ZeroIsValid for u32 {}
 // SAFETY: an integer: every pattern of bits is one.
 unsafe impl ZeroIsValid for u64 {}
 // SAFETY: three integers.
-unsafe impl ZeroIsValid for vshmem_wire::LogEntry {}
+unsafe impl ZeroIsValid for vshmem_wire::IntentEntry {}

@@ -34,7 +34,7 @@ pub(crate) struct Draft<'a> {
 const FILE: &str = "file";
 
 impl Entry {
-    /// Opens the directory that `place` is in.
+    /// Opens the directory that `path` is in.
     pub fn of(path: &Path) -> Result<Self, Errno> {
         let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -38,7 +38,7 @@ impl From<Errno> for BindError {
 }
 
 impl Bound {
-    /// Binds a socket at `place`. One that is left over there is replaced; one that a server
+    /// Binds a socket at `path`. One that is left over there is replaced; one that a server
     /// answers is not.
     pub fn new(path: &Path, kind: SocketType, admission: Admission) -> Result<Self, BindError> {
         // A peer that connects names this path.

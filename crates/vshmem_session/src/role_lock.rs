@@ -21,7 +21,7 @@ pub enum Role {
     Server,
     /// Keeps an agent in the calling domain for as long as the pool exists: a byte behind the
     /// server's, for each domain.
-    Keeper,
+    PermanentAgent,
 }
 
 impl Role {
@@ -33,11 +33,11 @@ impl Role {
         match self {
             Role::Agent => of_domain(),
             Role::Server => Ok(1 << 33),
-            Role::Keeper => Ok((1 << 34) + of_domain()?),
+            Role::PermanentAgent => Ok((1 << 34) + of_domain()?),
         }
     }
 
-    /// Whether a process has this role for the pool at `place` now.
+    /// Whether a process has this role for the pool at `path` now.
     #[must_use]
     pub fn is_held(self, path: &Path) -> bool {
         let Ok(byte) = self.byte() else { return false };
@@ -87,9 +87,11 @@ mod tests {
     #[test]
     fn one_at_a_time_has_a_role_and_roles_are_apart() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (role, other) in
-            [(Role::Agent, Role::Server), (Role::Server, Role::Agent), (Role::Keeper, Role::Agent)]
-        {
+        for (role, other) in [
+            (Role::Agent, Role::Server),
+            (Role::Server, Role::Agent),
+            (Role::PermanentAgent, Role::Agent),
+        ] {
             assert!(!role.is_held(file.path()));
             let role_lock = RoleLock::take(role, file.path()).unwrap().unwrap();
             assert!(role.is_held(file.path()));

@@ -40,7 +40,7 @@ pub(crate) const DEFAULT: Duration = Duration::from_secs(10);
 
 /// A word that is waited for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct AwaitedWord {
     pub at: u64,
     /// Values from here on are what is waited for, ...
     pub least: u64,
@@ -70,7 +70,7 @@ pub(crate) fn has_arrived() {
 impl Team {
     /// Waits until a word is what is wanted.
     #[inline]
-    pub(crate) fn wait(&mut self, wanted: Wanted) -> Result<(), TeamError> {
+    pub(crate) fn wait(&mut self, wanted: AwaitedWord) -> Result<(), TeamError> {
         for _ in 0..self.looks {
             if self.has_come(wanted)? {
                 let most = if self.idle.is_none() { MOST_LOOKS } else { MOST_LOOKS_OF_BUSY };
@@ -85,7 +85,7 @@ impl Team {
     }
 
     #[inline]
-    pub(crate) fn has_come(&self, wanted: Wanted) -> Result<bool, TeamError> {
+    pub(crate) fn has_come(&self, wanted: AwaitedWord) -> Result<bool, TeamError> {
         // Pairs with the writer's release.
         match self.map.load(wanted.at, Ordering::Acquire) {
             Ok(value) if value < wanted.least => Ok(false),
@@ -95,7 +95,7 @@ impl Team {
     }
 
     #[cold]
-    fn wait_slowly(&mut self, wanted: Wanted) -> Result<(), TeamError> {
+    fn wait_slowly(&mut self, wanted: AwaitedWord) -> Result<(), TeamError> {
         // It was there a moment ago. Waiting would let the caller in again, in the middle of this.
         if self.is_polled {
             return Err(TeamError::Corrupt(wanted.by));
@@ -152,7 +152,7 @@ impl Team {
 
     /// Lets the caller do its work for a while, if it has any; says whether what is wanted has
     /// come.
-    fn idle_until(&mut self, wanted: Wanted) -> Result<bool, TeamError> {
+    fn idle_until(&mut self, wanted: AwaitedWord) -> Result<bool, TeamError> {
         for _ in 0..CALLS {
             let Some(Idle(idle)) = &mut self.idle else { break };
             idle();
@@ -177,7 +177,7 @@ impl Team {
     }
 
     /// The member at fault: in a barrier, one that has not even come to it.
-    fn missing(&self, wanted: Wanted) -> u32 {
+    fn missing(&self, wanted: AwaitedWord) -> u32 {
         let members = self.shape.members();
         let has_come = |rank: u32| {
             let flag = self.shape.flag((rank + 1) % members, 0);

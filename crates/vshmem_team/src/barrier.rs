@@ -3,7 +3,7 @@
 
 use vshmem_mem::Ordering;
 
-use crate::backoff::Wanted;
+use crate::backoff::AwaitedWord;
 use crate::failure::TeamError;
 use crate::team::Team;
 
@@ -30,7 +30,7 @@ impl Team {
             let at = self.shape.flag(self.rank, round);
             // No member passes the next barrier without this one.
             let (least, most) = (self.epoch, self.epoch + 1);
-            self.wait(Wanted { at, least, most, by, is_flag: true })?;
+            self.wait(AwaitedWord { at, least, most, by, is_flag: true })?;
         }
         Ok(())
     }

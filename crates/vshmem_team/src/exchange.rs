@@ -5,7 +5,7 @@
 
 use vshmem_mem::Ordering;
 
-use crate::backoff::Wanted;
+use crate::backoff::AwaitedWord;
 use crate::failure::TeamError;
 use crate::layout::{SLOTS, STEP, TAKEN, TEXT, WHAT};
 use crate::number::{Number, Operation, combine};
@@ -313,13 +313,13 @@ impl Team {
     }
 
     /// What a member has to have read before the slot of a step is written again; `None`: nothing.
-    pub(crate) fn has_to_be_read(&self, step: u64, by: u32) -> Option<Wanted> {
+    pub(crate) fn has_to_be_read(&self, step: u64, by: u32) -> Option<AwaitedWord> {
         let last = self.posted[(step % SLOTS) as usize];
         let reads = last.readers == Readers::All || last.readers == Readers::One(by);
         let at = self.shape.member(by) + TAKEN;
         // It may be further than we are, in steps that do not need us.
         let (least, most) = (last.step, u64::MAX);
-        (reads && by != self.rank).then_some(Wanted { at, least, most, by, is_flag: false })
+        (reads && by != self.rank).then_some(AwaitedWord { at, least, most, by, is_flag: false })
     }
 
     /// Writes a slot that all have read.
@@ -342,10 +342,10 @@ impl Team {
     }
 
     /// A member's text of a step, as it is waited for.
-    pub(crate) fn text_of(&self, step: u64, from: u32) -> Wanted {
+    pub(crate) fn text_of(&self, step: u64, from: u32) -> AwaitedWord {
         // It does not use the slot again before we have taken this.
         let at = self.shape.slot(from, step) + STEP;
-        Wanted { at, least: step, most: step, by: from, is_flag: false }
+        AwaitedWord { at, least: step, most: step, by: from, is_flag: false }
     }
 
     /// Copies a member's text of this step.

@@ -3,7 +3,7 @@
 //! A started call has one step, like a short call of the other kind. Calls are done in the order in
 //! which they were started; several may be under way.
 
-use crate::backoff::{Wanted, has_arrived};
+use crate::backoff::{AwaitedWord, has_arrived};
 use crate::blocks::{ALLGATHER, ALLTOALL, Piece, Texts, others};
 use crate::exchange::{ALLREDUCE, BROADCAST, Elements, Fold, what};
 use crate::failure::TeamError;
@@ -233,7 +233,7 @@ impl Team {
     }
 
     /// Looks once; now and then also at who has to write it.
-    fn look_at(&self, started: &mut Started, wanted: Wanted) -> Result<bool, TeamError> {
+    fn look_at(&self, started: &mut Started, wanted: AwaitedWord) -> Result<bool, TeamError> {
         if self.has_come(wanted)? {
             return Ok(true);
         }

@@ -22,11 +22,11 @@ pub struct RawCell {
 ///
 /// Each write raises the tag by one, by any client and for any reason, and the
 /// compare-and-swap compares both halves. So no pair ever comes back, and a write that was prepared
-/// by a thread that was stopped in between no longer finds what it expects: 64 bits do not wrap at
-/// any rate (`docs/internals/wire-format.md`, "Counters").
+/// by a thread that was stopped in between no longer finds what it expects: a tag of
+/// 64 bits does not wrap, however fast it is raised (`docs/internals/wire-format.md`, "Counters").
 ///
 /// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as
-/// `u32` ([`Cell::value`], `Txn::get`, `Txn::set`, `claim_cell`); what needs all of them, as names
+/// `u32` ([`Cell::value`], `Txn::get`, `Txn::set`, `claim_cell`); what needs all of them, as ids
 /// that must not come back, as `u64` (`Cell::word`, `Txn::get_word`, `Txn::set_word`,
 /// `claim_word`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

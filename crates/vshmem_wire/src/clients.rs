@@ -9,7 +9,7 @@ pub const DOMAIN_NAME_CELLS: usize = DOMAIN_NAME_BYTES / 4;
 /// Bandwidths that a domain notes.
 pub const RATES: usize = 4;
 /// Entries of an intent record that lie in the thread slot itself.
-pub const LOG_ENTRIES: usize = 44;
+pub const INTENT_ENTRIES: usize = 44;
 /// Entries of an intent record that lie elsewhere at most: a change to a whole semaphore set.
 pub const MORE_LOG_ENTRIES: usize = 80_000;
 /// Semaphore operations of a waiter that lie in the thread slot itself.
@@ -208,7 +208,7 @@ impl Task {
 /// raise its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
-pub struct LogEntry {
+pub struct IntentEntry {
     /// Byte offset of the cell.
     pub offset: u64,
     /// Its word before.
@@ -225,14 +225,14 @@ pub struct LogEntry {
 /// would have to be taken 2^45 times, which takes a month at a rate that no lock has, between two
 /// looks of one who carries a record out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogHead {
+pub struct IntentHead {
     /// Tag of the committed lock word.
     pub tag: u64,
     /// Entries.
     pub entries: u64,
 }
 
-impl LogHead {
+impl IntentHead {
     const ENTRY_BITS: u32 = 17;
 
     /// One word; 0 is no record.
@@ -262,7 +262,7 @@ impl LogHead {
     }
 }
 
-const _: () = assert!(LOG_ENTRIES + MORE_LOG_ENTRIES < 1 << LogHead::ENTRY_BITS);
+const _: () = assert!(INTENT_ENTRIES + MORE_LOG_ENTRIES < 1 << IntentHead::ENTRY_BITS);
 
 /// One thread at work in the pool: its intent record and its wait record.
 #[derive(Debug, Clone, Copy)]
@@ -303,18 +303,18 @@ pub struct ThreadSlot {
     /// word is the sequence of the queue.
     pub ops: [u64; INLINE_OPS],
     /// Offset of the lock that the intent record belongs to.
-    pub log_lock: u64,
-    /// What that lock is committed with ([`LogHead`]).
-    pub log_head: u64,
+    pub intent_lock: u64,
+    /// What that lock is committed with ([`IntentHead`]).
+    pub intent_head: u64,
     /// Offset of further entries, or 0.
-    pub log_more: u64,
+    pub more_intents: u64,
     /// Futex word of the waiter on links where the kernel can sleep on pool memory.
     pub doorbell: u64,
     /// How often threads have waited in this slot, a [`WaitCounts`]. Only the slot's thread writes
     /// it; it goes on when the slot changes hands.
     pub waits: u64,
     /// The intent record.
-    pub log: [LogEntry; LOG_ENTRIES],
+    pub intents: [IntentEntry; INTENT_ENTRIES],
 }
 
 /// How often threads have waited in a thread slot. Both numbers wrap.
@@ -370,8 +370,8 @@ impl ProcessRef {
 
 const _: () = assert!(size_of::<DomainSlot>() == 448, "a domain slot is seven cache lines");
 const _: () = assert!(size_of::<ClientSlot>() == 256, "a client slot is four cache lines");
-const _: () = assert!(size_of::<LogEntry>() == 32, "a log entry is four words");
+const _: () = assert!(size_of::<IntentEntry>() == 32, "a log entry is four words");
 const _: () = assert!(
-    size_of::<ThreadSlot>() == 12 * 16 + (3 + INLINE_OPS + 5) * 8 + LOG_ENTRIES * 32,
+    size_of::<ThreadSlot>() == 12 * 16 + (3 + INLINE_OPS + 5) * 8 + INTENT_ENTRIES * 32,
     "a thread slot has no padding"
 );

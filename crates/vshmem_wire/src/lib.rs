@@ -27,7 +27,7 @@ pub use client_id::{ClientId, ClientListHead, domain_digest};
 pub use clients::{
     AGENT_ASKED_AT, AGENT_STARTER, AGENT_THREAD_AT, AGENT_WAKE_AT, ClientSlot, ClientState,
     DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DOORBELL_LOST, DomainSlot, DomainState, INLINE_OPS,
-    LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ProcessRef, RATES, Task, ThreadSlot,
+    INTENT_ENTRIES, IntentEntry, IntentHead, MORE_LOG_ENTRIES, ProcessRef, RATES, Task, ThreadSlot,
     WaitCounts, WaitKind, WaitState,
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};

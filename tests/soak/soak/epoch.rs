@@ -182,7 +182,7 @@ fn quiet(session: &Session) -> Result<(), String> {
     let begun = Instant::now();
     loop {
         let rows = me.pool().clients().map_err(said("the clients"))?;
-        let others: Vec<_> = rows.iter().filter(|row| row.index != me.client()).collect();
+        let others: Vec<_> = rows.iter().filter(|row| row.index != me.client_slot()).collect();
         if others.is_empty() {
             return me
                 .free_joining_slots(me.domain(), &|pid| is_gone(pid, 0))

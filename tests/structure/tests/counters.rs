@@ -19,11 +19,11 @@ const NO_COUNTERS: [(&str, &str); 18] = [
          words_nonce leaving",
     ),
     // Copies of a cell.
-    ("LogEntry", "offset old tag new"),
+    ("IntentEntry", "offset old tag new"),
     (
         "ThreadSlot",
         "owner task wait kind object next previous blocked result message process_ref count \
-         argument size ops log_lock log_more log",
+         argument size ops intent_lock more_intents intents",
     ),
     ("ExtentSlot", "state first pages before after next previous spare"),
     ("FutexBucket", "lock head tail spare"),

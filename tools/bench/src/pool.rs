@@ -11,7 +11,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct OwnPool {
     name: String,
-    place: PathBuf,
+    path: PathBuf,
 }
 
 impl OwnPool {
@@ -32,7 +32,7 @@ impl OwnPool {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let nth = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench-{}-{nth}", std::process::id());
-        let place = vshmem_session::create(&CreateRequest {
+        let path = vshmem_session::create(&CreateRequest {
             name: name.clone(),
             bytes,
             mode: 0o600,
@@ -46,7 +46,7 @@ impl OwnPool {
             dax: false,
             uuid: None,
         })?;
-        Ok(Self { name, place })
+        Ok(Self { name, path })
     }
 
     /// Its name.
@@ -58,7 +58,7 @@ impl OwnPool {
     /// Its file.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.place
+        &self.path
     }
 }
 

@@ -76,7 +76,7 @@ impl Clients {
     /// Brings the list up to what the client table says.
     pub fn update(&mut self, this_client: &Client) -> Result<(), Errno> {
         let mut local_clients = this_client.pool().local_clients(this_client.domain())?;
-        local_clients.retain(|local_client| local_client.index != this_client.client());
+        local_clients.retain(|local_client| local_client.index != this_client.client_slot());
         self.0.retain(|_, watched| local_clients.contains(&watched.local_client));
         for local_client in local_clients {
             self.0

@@ -1,15 +1,15 @@
 //! Whether the memory behind a guest's device is still the host's.
 //!
 //! A guest that is migrated, or restored from a snapshot, with a pool on an nvdimm or virtio-pmem
-//! device continues with a copy of it. It gets no notice: its boot id, its clocks and its
-//! processes are what they were. What it can see is that no other domain writes any more, from one
-//! moment on. One silent member proves nothing (it may be paused, or dead); so two witnesses are
-//! needed that were heard before and have not taken their leave: the host, which attends to the
-//! pool once a second while `vshmem pool serve` or a process of the host runs on it, and the
-//! domains of other kernels that have an agent. They must have fallen silent at the same time: a
-//! server that was killed and a peer that is paused some time later prove nothing either. Time is
-//! counted in rounds of this agent, which stop when the guest does: a guest that is frozen and goes
-//! on where it was finds new words there.
+//! device continues with a copy of it. It gets no notice: its boot id, its clocks and its processes
+//! are what they were. What it can see is that no other domain writes any more, from one moment on.
+//! One silent member proves nothing (it may be paused, or dead); so two others are needed that were
+//! active before and have not left: the host, which renews its word once a second while `vshmem
+//! pool serve` or a process of the host runs on the pool, and a domain of another kernel that has
+//! an agent. They must have fallen silent at the same time: a server that was killed and a peer
+//! that is paused some time later prove nothing either. Time is counted in rounds of this agent,
+//! which stop when the guest does: a guest that is frozen and goes on where it was finds new words
+//! there.
 
 /// Rounds, of about a second each, after which silence is taken for good.
 pub const ROUNDS: u32 = 30;

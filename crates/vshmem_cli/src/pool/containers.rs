@@ -30,7 +30,7 @@ impl std::fmt::Display for Container {
     }
 }
 
-/// Those whose mounts may be read: root reads all, others those of their own containers. `place` is
+/// Those whose mounts may be read: root reads all, others those of their own containers. `path` is
 /// where the file lies here.
 pub fn with_file(file: &Region, path: &Path) -> Vec<Container> {
     let Some(sought) = MountedFile::find(file, path) else { return Vec::new() };
@@ -115,12 +115,12 @@ impl MountedFile {
     }
 
     /// By the mount that the file is reached through here, the innermost of that file system.
-    fn by(device: String, path: &Path, table: &[u8]) -> Option<Self> {
+    fn by(device: String, here: &Path, table: &[u8]) -> Option<Self> {
         let of_device = Mount::all(table).filter(|mount| mount.device == device);
         let through = of_device
-            .filter(|mount| path.starts_with(&mount.path))
+            .filter(|mount| here.starts_with(&mount.path))
             .max_by_key(|mount| mount.path.components().count())?;
-        let below = path.strip_prefix(&through.path).ok()?;
+        let below = here.strip_prefix(&through.path).ok()?;
         let path =
             if below.as_os_str().is_empty() { through.root } else { through.root.join(below) };
         Some(Self { device, path })

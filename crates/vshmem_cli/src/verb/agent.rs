@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_agent::{Stay, Wanted};
+use vshmem_agent::{AgentOptions, Stay};
 
 use crate::failure::{Outcome, failed};
 
@@ -40,7 +40,7 @@ impl Agent {
     /// Starts the agent, or is it.
     pub fn carry_out(self) -> Outcome {
         let stay = if self.keep { Stay::WhileThePoolExists } else { Stay::WhileInUse };
-        let wanted = Wanted { path: self.pool, stay, owner: self.owner };
+        let wanted = AgentOptions { path: self.pool, stay, owner: self.owner };
         if !wanted.path.exists() {
             return failed(format!(
                 "{}: there is no such pool. `vshmem pool ls` shows those there are, with their places",

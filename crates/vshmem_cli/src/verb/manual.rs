@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn each_verb_has_a_page_and_hidden_ones_have_none() {
-        let path = tempfile::tempdir().unwrap();
-        let manual = Manual { directory: path.path().join("new") };
+        let directory = tempfile::tempdir().unwrap();
+        let manual = Manual { directory: directory.path().join("new") };
         manual.carry_out(crate::CommandLine::command()).unwrap();
         let page = |name: &str| {
-            std::fs::read_to_string(path.path().join("new/man1").join(format!("{name}.1")))
+            std::fs::read_to_string(directory.path().join("new/man1").join(format!("{name}.1")))
         };
         for name in ["vshmem", "vshmem-run", "vshmem-pool", "vshmem-pool-create", "vshmem-lab-up"] {
             let text = page(name).unwrap();
@@ -136,8 +136,8 @@ mod tests {
         assert!(page("vshmem-manual").is_err());
         assert!(page("vshmem-run").unwrap().contains("\\&  vshmem run"));
         for file in ["vshmem.bash", "_vshmem", "vshmem.fish"] {
-            let text =
-                std::fs::read_to_string(path.path().join("new/completions").join(file)).unwrap();
+            let text = std::fs::read_to_string(directory.path().join("new/completions").join(file))
+                .unwrap();
             assert!(text.contains("doctor"), "{file}");
             assert!(!text.contains("manual"), "{file} offers a hidden verb");
             for word in WORDS.iter().flat_map(|(_, words)| *words) {

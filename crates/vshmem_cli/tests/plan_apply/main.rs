@@ -418,6 +418,6 @@ fn a_guest_that_does_not_start_is_a_sentence_and_the_rest_is_undone() {
 }
 
 fn vshmem_is_without_qemu() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    !std::env::split_paths(&path).any(|path| path.join("qemu-system-x86_64").is_file())
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    !std::env::split_paths(&search).any(|directory| directory.join("qemu-system-x86_64").is_file())
 }

@@ -72,11 +72,11 @@ impl Client {
 
     /// Client slot of this process.
     #[must_use]
-    pub fn client(&self) -> u32 {
-        self.context.client()
+    pub fn client_slot(&self) -> u32 {
+        self.context.client_slot()
     }
 
-    /// This process's name in the pool, which no other process gets.
+    /// The client id of this process, which no other process gets.
     #[must_use]
     pub fn client_id(&self) -> ClientId {
         self.context.client_id()
@@ -104,7 +104,7 @@ impl Client {
     /// not when the parent was killed before it had named the child, and was reaped.
     #[must_use]
     pub fn is_in(&self, kept: ChildSlot) -> bool {
-        self.context.me() == kept.0
+        self.context.client_id() == kept.0
     }
 
     /// The id of an object row.

@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// ftruncate(2). Memory stands behind the whole object when it returns. Beyond the memory that
-    /// it has ([`PosixShmStat::room`]), an object grows only while no client has it attached.
+    /// it has ([`PosixShmStat::capacity`]), an object grows only while no client has it attached.
     ///
     /// # Errors
     /// ENOSPC when the pool has no room, or the object cannot grow because it is attached; EFBIG

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, holder_of};
-use vshmem_wire::{Cell, Layout, LogEntry, LogHead, ObjectHeader, ThreadSlot, WORD_BYTES};
+use vshmem_wire::{Cell, IntentEntry, IntentHead, Layout, ObjectHeader, ThreadSlot, WORD_BYTES};
 
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
@@ -126,18 +126,19 @@ impl Checker<'_> {
     pub(crate) fn read_record(&mut self, lock: u64, thread: u64) -> Result<(), Fault> {
         let map = self.pool.map();
         let committed = map.load_cell(lock)?;
-        let head = map.load(field!(thread, ThreadSlot, log_head), Ordering::Acquire)?;
-        let of = map.load(field!(thread, ThreadSlot, log_lock), Ordering::Relaxed)?;
-        let Some(entries) = LogHead::entries_for(head, committed.tag).filter(|_| of == lock) else {
+        let head = map.load(field!(thread, ThreadSlot, intent_head), Ordering::Acquire)?;
+        let of = map.load(field!(thread, ThreadSlot, intent_lock), Ordering::Relaxed)?;
+        let Some(entries) = IntentHead::entries_for(head, committed.tag).filter(|_| of == lock)
+        else {
             return Ok(());
         };
-        let stride = size_of::<LogEntry>() as u64;
-        let near = vshmem_wire::LOG_ENTRIES as u64;
-        let more = map.load(field!(thread, ThreadSlot, log_more), Ordering::Relaxed)?;
+        let stride = size_of::<IntentEntry>() as u64;
+        let near = vshmem_wire::INTENT_ENTRIES as u64;
+        let more = map.load(field!(thread, ThreadSlot, more_intents), Ordering::Relaxed)?;
         let count = entries.min(near + vshmem_wire::MORE_LOG_ENTRIES as u64);
         for index in 0..count {
             let at = if index < near {
-                Some(field!(thread, ThreadSlot, log) + index * stride)
+                Some(field!(thread, ThreadSlot, intents) + index * stride)
             } else {
                 more.checked_add((index - near) * stride)
             };

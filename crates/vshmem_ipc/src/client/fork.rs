@@ -160,7 +160,7 @@ fn copy_attaches(
     for _ in 0..=layout.attaches.count.min(layout.shm.count + layout.msg.count) {
         let lock = context.pool().registry_lock();
         let step = with_lock(*lock_context, lock, "fork-copy", |txn| {
-            copy_some(txn, layout, context.me(), to, &copied)
+            copy_some(txn, layout, context.client_id(), to, &copied)
         })?;
         for (held, count) in step.added.into_iter().take(step.adds) {
             copied.insert(held, count);
@@ -187,8 +187,8 @@ fn copy_some(
     from: ClientId,
     to: ClientId,
     copied: &BTreeMap<u32, AttachCount>,
-) -> Result<Step, Fault> {
-    let mut step = Step::default();
+) -> Result<CopyBatch, Fault> {
+    let mut step = CopyBatch::default();
     let mut same = 0;
     let mut next = txn.get(field!(slot_of(layout, from)?, ClientSlot, attaches))?;
     for _ in 0..=layout.attaches.count {
@@ -211,7 +211,7 @@ fn copy_some(
             same += 1;
             continue;
         }
-        if step.adds == RECORDS_AT_ONCE || txn.room() < WORDS_OF_RECORD {
+        if step.adds == RECORDS_AT_ONCE || txn.remaining_entries() < WORDS_OF_RECORD {
             return Ok(step);
         }
         let added = if held & ATTACHED_QUEUE != 0 {
@@ -230,7 +230,7 @@ fn copy_some(
 
 /// A step of copying attaches.
 #[derive(Default)]
-struct Step {
+struct CopyBatch {
     /// What it has copied, by what the records say.
     added: [(u32, AttachCount); RECORDS_AT_ONCE],
     /// How many of them there are.
@@ -239,7 +239,7 @@ struct Step {
     done: Option<Copied>,
 }
 
-impl Step {
+impl CopyBatch {
     fn ending(self, done: Copied) -> Self {
         Self { done: Some(done), ..self }
     }

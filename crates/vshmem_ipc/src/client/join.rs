@@ -290,6 +290,6 @@ static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
     free_spare_chunks: msg::stock::free_spare_chunks,
     reap_chunk: |context, lock_context, chunk, dead| {
-        msg::reap::reap_chunk(context.pool(), lock_context, chunk, dead, context.me().word())
+        msg::reap::reap_chunk(context.pool(), lock_context, chunk, dead, context.client_id().word())
     },
 };

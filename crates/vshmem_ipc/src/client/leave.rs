@@ -20,7 +20,7 @@ pub(crate) fn leave(context: &Context) -> Result<(), Failure> {
     }
     release_at_exit(context)?;
     let (map, threads) = (context.pool.map(), context.pool.layout().threads);
-    let client = context.me();
+    let client = context.client_id();
     // The reaping frees the client's thread slots, so it must not work from one of them.
     context.slot_cache.forget();
     context.client.store(context.as_joining().word(), Ordering::Release);
@@ -36,7 +36,7 @@ pub(crate) fn leave(context: &Context) -> Result<(), Failure> {
 /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
 pub(crate) fn release_at_exit(context: &Context) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
-    let ended = Ended { client: context.me(), process_ref: context.process_ref().pack() };
+    let ended = Ended { client: context.client_id(), process_ref: context.process_ref().pack() };
     steps::run(context, &context.lock_context_of(&slot_guard), ended, Occasion::Exit)
         .map_err(Failure::from)
 }
@@ -45,6 +45,11 @@ pub(crate) fn release_at_exit(context: &Context) -> Result<(), Failure> {
 pub(crate) fn apply_adjustments(context: &Context) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let process_ref = context.process_ref().pack();
-    recover::apply_undos(context, &context.lock_context_of(&slot_guard), context.me(), process_ref)
-        .map_err(Failure::from)
+    recover::apply_undos(
+        context,
+        &context.lock_context_of(&slot_guard),
+        context.client_id(),
+        process_ref,
+    )
+    .map_err(Failure::from)
 }

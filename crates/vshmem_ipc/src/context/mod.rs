@@ -1,5 +1,5 @@
-//! What one process needs to work in a pool: the map, its own slots and name, and what it remembers
-//! between calls.
+//! What one process needs to work in a pool: the map, its own slots and client id, and what it
+//! remembers between calls.
 //!
 //! Nothing in the layers above this one keeps state of its own; all of them are functions over a
 //! [`Context`].
@@ -24,7 +24,7 @@ use vshmem_sync::{
 use vshmem_wire::{ClientId, ClientSlot, ProcessRef, ThreadSlot};
 
 use crate::context::chunk_cache::ChunkCache;
-use crate::context::reclaim_position::Rounds;
+use crate::context::reclaim_position::ReclaimPosition;
 use crate::context::reported_sizes::ReportedSizes;
 use crate::context::reserve_counter::ReserveCounter;
 use crate::context::ring_hints::RingHints;
@@ -65,9 +65,9 @@ pub(crate) struct Context {
     pub(crate) pool: Arc<Pool>,
     pub(crate) domain: AtomicU32,
     pub(crate) epoch: AtomicU32,
-    /// The domain's part of the name while joining.
+    /// The domain's part of the client id while joining.
     pub(crate) digest: AtomicU64,
-    /// Word of the name.
+    /// Word of the client id.
     pub(crate) client: AtomicU64,
     pub(crate) pid: AtomicU32,
     pub(crate) slot_cache: SlotCache,
@@ -85,7 +85,7 @@ pub(crate) struct Context {
     pub(crate) undo_hints: UndoHints,
     pub(crate) ring_hints: RingHints,
     pub(crate) reported_sizes: ReportedSizes,
-    pub(crate) rounds: Rounds,
+    pub(crate) reclaim_position: ReclaimPosition,
     pub(crate) wake_scope: WakeScope,
     pub(crate) doorbell: OnceLock<Arc<dyn Doorbell>>,
     watchdog: OnceLock<fn()>,
@@ -136,7 +136,7 @@ impl Context {
             undo_hints: UndoHints::new(),
             ring_hints: RingHints::new(),
             reported_sizes: ReportedSizes::new(pool.layout()),
-            rounds: Rounds::default(),
+            reclaim_position: ReclaimPosition::default(),
             wake_scope,
             doorbell: OnceLock::new(),
             watchdog: OnceLock::new(),
@@ -183,20 +183,15 @@ impl Context {
 
     /// Client slot of this process.
     #[must_use]
-    pub(crate) fn client(&self) -> u32 {
-        self.me().slot().unwrap_or(u32::MAX)
+    pub(crate) fn client_slot(&self) -> u32 {
+        self.client_id().slot().unwrap_or(u32::MAX)
     }
 
-    /// This process's name in the pool, which no other process gets.
+    /// The client id of this process, which no other process gets.
+    #[inline]
     #[must_use]
     pub(crate) fn client_id(&self) -> ClientId {
-        self.me()
-    }
-
-    /// This process's name in the pool.
-    #[inline]
-    pub(crate) fn me(&self) -> ClientId {
-        // Only this process writes it, so it is a name.
+        // Only this process writes the word, so it is a valid client id.
         let word = self.client.load(Ordering::Relaxed);
         ClientId::of(word).unwrap_or_else(|| self.as_joining())
     }
@@ -228,7 +223,7 @@ impl Context {
             return Err(Fault::Evicted.into());
         }
         let (map, layout) = (self.pool.map(), self.pool.layout());
-        let client = self.me();
+        let client = self.client_id();
         let list = slot_of(layout, client).map(|slot| field!(slot, ClientSlot, threads));
         let slot_owner = SlotOwner { client, list: list.ok() };
         let take = || self.slot_cache.take(map, layout.threads, slot_owner).map_err(Failure::from);

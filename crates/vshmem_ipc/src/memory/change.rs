@@ -3,7 +3,7 @@
 use vshmem_sync::{Fault, LockContext, Txn};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict};
+use crate::error::{ChangeResult, Failure};
 use crate::memory::chunks;
 
 /// Runs a change under a lock, with a longer intent record if the usual one is too short.
@@ -12,8 +12,8 @@ pub(crate) fn run<'a, T>(
     lock_context: &LockContext<'a>,
     lock: u64,
     name: &'static str,
-    mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
-) -> Verdict<T> {
+    mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
+) -> ChangeResult<T> {
     let short = vshmem_sync::with_lock(*lock_context, lock, name, &mut body);
     if !matches!(short, Err(Fault::TooLong)) {
         return short;
@@ -22,7 +22,7 @@ pub(crate) fn run<'a, T>(
     /// adjustments as well.
     const LONGER: [usize; 3] = [2000, 34_000, vshmem_wire::MORE_LOG_ENTRIES];
     for entries in LONGER {
-        let bytes = (entries * size_of::<vshmem_wire::LogEntry>()) as u64;
+        let bytes = (entries * size_of::<vshmem_wire::IntentEntry>()) as u64;
         let chunk = match chunks::take(context, lock_context, bytes) {
             Ok(chunk) => chunk,
             Err(Failure::Errno(errno)) => return Ok(Err(errno)),

@@ -27,7 +27,7 @@ pub(crate) fn take(
 pub(crate) fn discard(context: &Context, lock_context: &LockContext<'_>, chunk: Option<Chunk>) {
     if let Some(chunk) = chunk {
         // What cannot be given back now is when this client ends.
-        let _ = heap::discard(context.pool(), lock_context, chunk, context.me().word());
+        let _ = heap::discard(context.pool(), lock_context, chunk, context.client_id().word());
     }
 }
 
@@ -37,5 +37,5 @@ pub(crate) fn release(
     lock_context: &LockContext<'_>,
     chunk: Chunk,
 ) -> Result<(), Fault> {
-    heap::release(context.pool(), lock_context, &context.chunk_cache, context.me(), chunk)
+    heap::release(context.pool(), lock_context, &context.chunk_cache, context.client_id(), chunk)
 }

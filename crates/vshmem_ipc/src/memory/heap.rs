@@ -31,7 +31,7 @@ pub(crate) fn allocate(
     lock_context: &LockContext<'_>,
     bytes: u64,
 ) -> Result<Option<Chunk>, Fault> {
-    let (pool, chunk_cache, client) = (context.pool(), &context.chunk_cache, context.me());
+    let (pool, chunk_cache, client) = (context.pool(), &context.chunk_cache, context.client_id());
     let Some(class) = class_of(bytes) else {
         return allocate_run(context, lock_context, bytes);
     };
@@ -152,7 +152,7 @@ fn allocate_run(
     lock_context: &LockContext<'_>,
     bytes: u64,
 ) -> Result<Option<Chunk>, Fault> {
-    let (pool, client) = (context.pool(), context.me());
+    let (pool, client) = (context.pool(), context.client_id());
     let layout = pool.layout();
     let slabs = layout.slab_meta.count as u32;
     let Ok(length) = u32::try_from(bytes.div_ceil(SLAB_BYTES)) else {
@@ -258,7 +258,7 @@ fn release_run(
 
 /// Takes empty slabs away from their size class. Says whether any became free.
 fn reclaim(context: &Context, lock_context: &LockContext<'_>) -> Result<bool, Fault> {
-    let (pool, client) = (context.pool(), context.me());
+    let (pool, client) = (context.pool(), context.client_id());
     let layout = pool.layout();
     let map = pool.map();
     let mut freed = reclaim_dead(context, lock_context)?;

@@ -29,7 +29,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// As it is before the step: a queue that has changed hands since does not get it.
+    /// As it is before the step: a new queue in the same slot does not get it.
     #[inline]
     pub(crate) fn before(map: &Map, process_ref_at: u64, time_at: u64) -> Result<Self, Fault> {
         let (process_ref, time) = (load_cell(map, process_ref_at)?, load_cell(map, time_at)?);

@@ -294,7 +294,9 @@ pub(crate) fn take_along(
     ring_slot: RingSlot,
 ) -> Result<(), Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    if let Some(held) = claim_spare(map, layout, queue.index, ring_slot.taken(), context.me())? {
+    if let Some(held) =
+        claim_spare(map, layout, queue.index, ring_slot.taken(), context.client_id())?
+    {
         crash_point("msg-fast-receive", "claimed");
         keep(context, held);
     }
@@ -325,7 +327,7 @@ fn await_message(
     }
     let signals_seen = *seen.get_or_insert_with(signals_before_wait);
     let mut look = context.spin.begin(waker_cpus::waker_cpu(context), Polled::Ring);
-    while !look.is_over() && signals_handled() == signals_seen {
+    while !look.pause_or_end() && signals_handled() == signals_seen {
         if !ring.has_moved(map) {
             continue;
         }

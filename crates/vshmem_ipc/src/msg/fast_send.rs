@@ -8,7 +8,7 @@ use vshmem_sync::{
 use vshmem_wire::{Cell, Layout, MSG_HEADER_BYTES, RING_SLOTS, RingReserve};
 
 use crate::context::Context;
-use crate::error::Verdict;
+use crate::error::ChangeResult;
 use crate::memory::{chunks, heap};
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
@@ -55,7 +55,7 @@ pub(crate) fn send_in_ring(
     caller: &dyn Caller,
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
-) -> Verdict<InRing> {
+) -> ChangeResult<InRing> {
     let mut held = None;
     let sent = try_to_send(
         context,
@@ -101,8 +101,8 @@ fn try_to_send(
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
     held: &mut Option<RingChunk>,
-) -> Verdict<InRing> {
-    let (map, layout) = (context.pool().map(), context.pool().layout());
+) -> ChangeResult<InRing> {
+    let (map, layout, me) = (context.pool().map(), context.pool().layout(), context.client_id());
     let bytes = payload.len() as u64;
     let short = Inline::of(mtype, payload);
     let mut ring = MessageRing::at(queue.ring());
@@ -140,7 +140,7 @@ fn try_to_send(
         map.will_read(at!(queue, sender));
         will_write_chunk(map, layout, ring_slot);
         // Also when there is one in hand: the slot is about to forget what it notes.
-        if let Some(spare) = claim_spare(map, layout, queue.index, ring_slot, context.me())? {
+        if let Some(spare) = claim_spare(map, layout, queue.index, ring_slot, me)? {
             crash_point("msg-fast-send", "claimed");
             // One that is in hand is large enough.
             match held {
@@ -385,7 +385,7 @@ pub(crate) fn keep(context: &Context, held: RingChunk) {
             context.pool(),
             &lock_context,
             &context.chunk_cache,
-            context.me(),
+            context.client_id(),
             held.chunk,
         );
     }

@@ -143,7 +143,7 @@ fn send_in_chunk(
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let Glimpse { queue, .. } = glimpse;
     map.will_write(Chunk(tail.chunk()?).offset(layout).ok()?);
-    let chunk = claim_spare(map, layout, queue.index, tail, context.me()).ok()??;
+    let chunk = claim_spare(map, layout, queue.index, tail, context.client_id()).ok()??;
     crash_point("msg-fast-send", "claimed");
     let sent = fill(context, glimpse, tail, chunk, mtype, message);
     if sent.is_none() && chunk.is_ours(map).unwrap_or(false) {

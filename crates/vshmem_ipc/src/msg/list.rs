@@ -193,7 +193,7 @@ pub(crate) fn retry(
 ) -> Result<bool, Fault> {
     let mut more = false;
     wait_queue::walk(txn, layout, wait_queue, |txn, slot| {
-        if txn.room() < 8 {
+        if txn.remaining_entries() < 8 {
             more = true;
             return Ok(false);
         }

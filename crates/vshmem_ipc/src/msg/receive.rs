@@ -14,7 +14,7 @@ use crate::msg::queue::{self, Queue, Receive, at};
 use crate::msg::ring::{self, enter_ring};
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, Joined};
-use crate::msg::waiters::{self, Deliver, Wanted};
+use crate::msg::waiters::{self, Deliver, ReceiveFilter};
 use crate::msg::{fast_receive, serve};
 use crate::pool::chunk::Chunk;
 use crate::pool::threads::thread_at;
@@ -180,7 +180,7 @@ fn receive_until(
     let Receiver { context, queue, wanted, until, lock_context, slot_guard, .. } = *receiver;
     // A thread that has spun has waited already, for others to see.
     let mut gone = if has_spun { Errno::IDRM } else { Errno::INVAL };
-    let waits_for = Wanted::of(wanted, receiver.search);
+    let waits_for = ReceiveFilter::of(wanted, receiver.search);
     loop {
         flatten(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
@@ -217,7 +217,7 @@ fn receive_until(
 /// Takes a message from the list, or joins the wait queue of receivers.
 fn take_from_list(
     receiver: &Receiver<'_>,
-    waits_for: &Wanted,
+    waits_for: &ReceiveFilter,
     gone: Errno,
 ) -> Result<Option<Chunk>, Failure> {
     let Receiver { context, queue, wanted, search, copy, lock_context, slot_guard, .. } = *receiver;
@@ -240,7 +240,7 @@ fn take_from_list(
                 copy_payload(context, txn, &found, copy)?;
                 return Ok(Ok(Some((copy, false))));
             }
-            take(txn, layout, queue, &found, context.me())?;
+            take(txn, layout, queue, &found, context.client_id())?;
             txn.update(at!(queue, receiver), context.process_ref().pack())?;
             txn.update(at!(queue, received), seconds_now())?;
             let more = wake_senders(txn, layout, queue, &mut wakes)?;

@@ -64,7 +64,7 @@ pub(crate) fn dismantle_queue(
                     return Ok(Ok(false));
                 }
             }
-            while txn.room() >= 8 {
+            while txn.remaining_entries() >= 8 {
                 let Some(unit) = txn.get(at!(queue, head))?.checked_sub(1) else {
                     return Ok(Ok(true));
                 };

@@ -23,7 +23,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::Verdict;
+use crate::error::ChangeResult;
 use crate::memory::change;
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::count::{lengthen, open_slot};
@@ -349,7 +349,10 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
         return Ok(());
     }
     let (limit, most) = (txn.get(at!(queue, limit))?, txn.get(at!(queue, most_messages))?);
-    if !is_roomy(limit, most) || txn.get(at!(queue, notify_head))? != 0 || txn.room() < 6 {
+    if !is_roomy(limit, most)
+        || txn.get(at!(queue, notify_head))? != 0
+        || txn.remaining_entries() < 6
+    {
         return Ok(());
     }
     let map = txn.lock_context().map;
@@ -453,8 +456,8 @@ pub(crate) fn change_list<'a, T>(
     lock_context: &LockContext<'a>,
     queue: &Queue,
     name: &'static str,
-    mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
-) -> Verdict<T> {
+    mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
+) -> ChangeResult<T> {
     let layout = context.pool().layout();
     for _ in 0..MOST_TRIES {
         if !is_in_list(context, queue)? {

@@ -8,7 +8,7 @@ use vshmem_sync::{Fault, LockContext, SlotGuard, field};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{chunks, heap};
 use crate::msg::count::sent_past_ring;
 use crate::msg::fast_send::{self, InRing};
@@ -172,7 +172,7 @@ fn send_to_list(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
-    let fill = || -> Verdict<()> {
+    let fill = || -> ChangeResult<()> {
         Header::write_payload(pool.map(), layout, chunk, mtype, payload)?;
         Ok(Ok(()))
     };
@@ -275,7 +275,7 @@ fn put_in_list(
             let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut wakes)?;
             if handed == Handed::No {
                 let is_first = txn.get(at!(queue, head))? == 0;
-                heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+                heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
                 insert(txn, layout, queue, chunk, header, End::Newest)?;
                 sent_past_ring(txn, queue)?;
                 if is_first {

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, field, load_value};
 use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::msg::list::retry;
 use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
 use crate::msg::ring::{self, ring_totals};
@@ -89,7 +89,7 @@ pub(crate) fn queue_at_index(
 fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
     let map = context.pool().map();
     let get = |at: u64| load_value(map, at);
-    let read = || -> Verdict<QueueStat> {
+    let read = || -> ChangeResult<QueueStat> {
         let (count, bytes) = totals(map, context.pool().layout(), queue.slot)?;
         Ok(Ok(QueueStat {
             id: ObjectSlot { index: queue.index, sequence: queue.sequence }.id(),
@@ -110,7 +110,7 @@ fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
 /// MSG_INFO.
 pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let count = || -> Verdict<MsgInfo> {
+    let count = || -> ChangeResult<MsgInfo> {
         let queues = load_value(map, per_kind!(layout, in_use, Kind::Queue))?;
         let high = load_value(map, per_kind!(layout, high_water, Kind::Queue))?;
         let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };

@@ -7,7 +7,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict};
+use crate::error::{ChangeResult, Failure};
 use crate::memory::{change, chunks, heap};
 use crate::msg::awaited_types::says_list;
 use crate::msg::queue::{Queue, at};
@@ -15,8 +15,7 @@ use crate::msg::ring::{change_list, enter_ring, free_spare, is_in_list};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::registry::table;
 
-/// Makes what a chunk says different from all that it has ever said, before it comes into a
-/// reserve.
+/// Gives a chunk a tag that it has never had, before it comes into a reserve.
 fn tag_chunk(map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
     let owner = load_cell(map, chunk.owner(layout)?)?;
     map.store(field!(chunk.offset(layout)?, MsgHeader, tag), owner.tag, Ordering::Release)?;
@@ -39,7 +38,7 @@ pub(crate) fn stock_reserve(context: &Context, queue: &Queue) -> Result<(), Faul
     }
     let mut is_stocked = false;
     if chunks.len() == RING_SLOTS {
-        let step = || -> Verdict<bool> {
+        let step = || -> ChangeResult<bool> {
             change::run(context, &lock_context, queue.lock(), "msg-reserve", |txn| {
                 stage_reserve(context, txn, queue, &chunks).map(Ok)
             })
@@ -68,7 +67,7 @@ fn stage_reserve(
     }
     let mut next = 0;
     for chunk in chunks {
-        heap::pass(txn, layout, *chunk, context.me().word(), IN_OBJECT)?;
+        heap::pass(txn, layout, *chunk, context.client_id().word(), IN_OBJECT)?;
         txn.update(chunk.next(layout)?, next)?;
         next = chunk.0 + 1;
     }

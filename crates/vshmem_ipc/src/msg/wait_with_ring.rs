@@ -24,14 +24,14 @@ use vshmem_sync::{Fault, LockContext, MessageRing, SlotGuard, Tail, crash_point}
 use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_INLINE_BYTES, RING_SHORT_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks};
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::fast_send;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::{self, RingChunk, header_of, let_senders_pass};
-use crate::msg::waiters::{self, Handed, Wanted};
+use crate::msg::waiters::{self, Handed, ReceiveFilter};
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
 use crate::wait::wait_queue::WakeList;
@@ -62,10 +62,10 @@ pub(crate) enum Joined {
 pub(crate) fn enqueue_with_ring(
     context: &Context,
     queue: &Queue,
-    wanted: &Wanted,
+    wanted: &ReceiveFilter,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
-) -> Verdict<Joined> {
+) -> ChangeResult<Joined> {
     let ring = MessageRing::read(context.pool().map(), queue.ring())?;
     // Without a barrier, as the caller looks again in any case.
     if ring.tail() != Tail::Closed && look_in_ring(context, &ring, wanted)? == Some(Joined::Found) {
@@ -94,11 +94,11 @@ pub(crate) fn enqueue_with_ring(
 fn enqueue_holding(
     context: &Context,
     queue: &Queue,
-    wanted: &Wanted,
+    wanted: &ReceiveFilter,
     held: &mut Option<RingChunk>,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
-) -> Verdict<Option<Joined>> {
+) -> ChangeResult<Option<Joined>> {
     if ring::is_in_list(context, queue)? {
         return Ok(Ok(Some(Joined::List)));
     }
@@ -152,7 +152,7 @@ fn enqueue_holding(
 fn look_in_ring(
     context: &Context,
     ring: &MessageRing,
-    wanted: &Wanted,
+    wanted: &ReceiveFilter,
 ) -> Result<Option<Joined>, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     for ring_slot in ring.messages() {
@@ -197,7 +197,7 @@ pub(crate) fn hand_to_waiter(
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
     let mut wakes = WakeList::default();
-    let mut hand_to_waiter = || -> Verdict<HandOff> {
+    let mut hand_to_waiter = || -> ChangeResult<HandOff> {
         Header::write_payload(pool.map(), layout, chunk, mtype, payload)?;
         let header = Header { mtype, size: payload.len() as u64 };
         change::run(context, &lock_context, queue.lock(), "msg-hand-over", |txn| {

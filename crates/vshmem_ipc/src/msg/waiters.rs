@@ -21,13 +21,13 @@ pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize
 
 /// What a receiver in the wait queue waits for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct ReceiveFilter {
     pub search: Search,
     /// Bytes; more than there can be where a longer message is cut.
     pub room: u64,
 }
 
-impl Wanted {
+impl ReceiveFilter {
     pub(crate) fn of(wanted: Receive, search: Search) -> Self {
         Self { search, room: if wanted.cut { u64::MAX } else { wanted.room as u64 } }
     }
@@ -38,7 +38,7 @@ pub(crate) fn join_receivers(
     context: &Context,
     txn: &mut Txn<'_>,
     queue: &Queue,
-    wanted: &Wanted,
+    wanted: &ReceiveFilter,
     slot_guard: &SlotGuard<'_>,
 ) -> Result<(), Fault> {
     let layout = context.pool().layout();
@@ -91,7 +91,7 @@ pub(crate) fn hand_over(
         if !Search::unpack(mode, mtype).accepts(header.mtype) {
             return Ok(true);
         }
-        if txn.room() < 16 {
+        if txn.remaining_entries() < 16 {
             // Many receivers with too small a buffer in a row: they are woken, and the message
             // goes on to the rest in another change.
             handed = Handed::Undecided;
@@ -107,7 +107,7 @@ pub(crate) fn hand_over(
         let Some(client) = ClientId::of(owner) else {
             return Err(Fault::corrupt(at, "a waiter without an owner"));
         };
-        heap::pass(txn, layout, chunk, context.me().word(), client.word())?;
+        heap::pass(txn, layout, chunk, context.client_id().word(), client.word())?;
         txn.set(field!(at, ThreadSlot, message), chunk.0 + 1)?;
         let receiver = txn.get(field!(at, ThreadSlot, process_ref))?;
         txn.update(at!(queue, receiver), receiver)?;

@@ -1,4 +1,4 @@
-//! The client table: slots, names, and who is in them.
+//! The client table: slots, client ids, and who is in them.
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, claim_word, field, load_value, load_word};
@@ -58,7 +58,8 @@ pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<u64, Fault> {
     client_at(layout, client.slot().unwrap_or(u32::MAX))
 }
 
-/// Takes the client slot that has been free for longest, and returns the name of who is in it now.
+/// Takes the client slot that has been free for longest, and returns the id of the client that is
+/// in it now.
 pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ClientId>, Fault> {
     let (first_at, last_at) = (
         field!(layout.registry, Registry, free_clients),

@@ -8,13 +8,13 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{HOST_RECORD_OFFSET, HostRecord as Words};
+use vshmem_wire::{HOST_RECORD_OFFSET, HostRecord};
 
 use crate::pool::open::Pool;
 
 /// Which file a pool is, on which boot of which machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostRecord {
+pub struct BackingFileId {
     /// Boot id of the host's kernel.
     pub boot_id: [u8; 16],
     /// Device number of the file.
@@ -23,7 +23,7 @@ pub struct HostRecord {
     pub inode: u64,
 }
 
-impl HostRecord {
+impl BackingFileId {
     fn words(&self) -> [u64; 4] {
         let half =
             |from: usize| u64::from_ne_bytes(std::array::from_fn(|nth| self.boot_id[from + nth]));
@@ -38,7 +38,7 @@ impl HostRecord {
         for (nth, word) in self.words().into_iter().enumerate() {
             map.store(HOST_RECORD_OFFSET + nth as u64 * 8, word, Ordering::Relaxed)?;
         }
-        map.store(field!(HOST_RECORD_OFFSET, Words, known), 1, Ordering::Release)?;
+        map.store(field!(HOST_RECORD_OFFSET, HostRecord, known), 1, Ordering::Release)?;
         Ok(())
     }
 }
@@ -49,9 +49,9 @@ impl Pool {
     ///
     /// # Errors
     /// When the map is too short.
-    pub fn is_copy(&self, here: &HostRecord) -> Result<bool, Fault> {
+    pub fn is_copy(&self, here: &BackingFileId) -> Result<bool, Fault> {
         let map = self.map();
-        if map.load(field!(HOST_RECORD_OFFSET, Words, known), Ordering::Acquire)? == 0 {
+        if map.load(field!(HOST_RECORD_OFFSET, HostRecord, known), Ordering::Acquire)? == 0 {
             return Ok(false);
         }
         for (nth, word) in here.words().into_iter().enumerate() {
@@ -69,7 +69,7 @@ impl Pool {
     /// When the map is too short.
     pub fn host_boot(&self) -> Result<Option<[u32; 4]>, Fault> {
         let map = self.map();
-        if map.load(field!(HOST_RECORD_OFFSET, Words, known), Ordering::Acquire)? == 0 {
+        if map.load(field!(HOST_RECORD_OFFSET, HostRecord, known), Ordering::Acquire)? == 0 {
             return Ok(None);
         }
         let mut boot = [0; 4];
@@ -88,7 +88,7 @@ impl Pool {
     /// # Errors
     /// When the map is too short.
     pub fn renew_heartbeat(&self) -> Result<(), Fault> {
-        let at = field!(HOST_RECORD_OFFSET, Words, heartbeat);
+        let at = field!(HOST_RECORD_OFFSET, HostRecord, heartbeat);
         // Not 0, which means that the pool is not served. Several may: any change will do.
         let next = self.map().load(at, Ordering::Relaxed)?.wrapping_add(1).max(1);
         self.map().store(at, next, Ordering::Release)?;
@@ -101,7 +101,11 @@ impl Pool {
     /// # Errors
     /// When the map is too short.
     pub fn stop_heartbeat(&self) -> Result<(), Fault> {
-        self.map().store(field!(HOST_RECORD_OFFSET, Words, heartbeat), 0, Ordering::Release)?;
+        self.map().store(
+            field!(HOST_RECORD_OFFSET, HostRecord, heartbeat),
+            0,
+            Ordering::Release,
+        )?;
         Ok(())
     }
 
@@ -110,8 +114,9 @@ impl Pool {
     /// # Errors
     /// When the map is too short.
     pub fn heartbeat(&self) -> Result<Option<u64>, Fault> {
-        let heartbeat =
-            self.map().load(field!(HOST_RECORD_OFFSET, Words, heartbeat), Ordering::Acquire)?;
+        let heartbeat = self
+            .map()
+            .load(field!(HOST_RECORD_OFFSET, HostRecord, heartbeat), Ordering::Acquire)?;
         Ok((heartbeat != 0).then_some(heartbeat))
     }
 }

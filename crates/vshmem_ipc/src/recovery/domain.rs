@@ -84,8 +84,9 @@ pub(crate) fn reap_domain_from(
     }
     // The caller's own end comes last, if it is of that domain: afterwards all that it does is
     // refused, or made from a thread slot that is another client's.
-    let (own, others): (Vec<_>, Vec<_>) =
-        clients_of(context, domain, epoch)?.into_iter().partition(|client| *client == context.me());
+    let (own, others): (Vec<_>, Vec<_>) = clients_of(context, domain, epoch)?
+        .into_iter()
+        .partition(|client| *client == context.client_id());
     match state {
         DomainState::Evicted => evict_clients(context, &lock_context, domain, &others, &own),
         _ => reap_clients(context, &lock_context, domain, &others, &own),

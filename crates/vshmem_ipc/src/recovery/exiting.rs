@@ -19,9 +19,9 @@ pub(crate) fn announce_end(context: &Context) -> Result<(), Failure> {
     let lock_context = context.lock_context_of(&slot_guard);
     let layout = context.pool().layout();
     let announce = || -> Result<(), Fault> {
-        let slot = slot_of(layout, context.me())?;
+        let slot = slot_of(layout, context.client_id())?;
         with_lock(lock_context, context.pool().registry_lock(), "announce-end", |txn| {
-            if clients::is_in(txn, slot, context.me())? {
+            if clients::is_in(txn, slot, context.client_id())? {
                 txn.update(field!(slot, ClientSlot, leaving), 1)?;
                 txn.update(field!(layout.registry, Registry, leavers), 1)?;
             }

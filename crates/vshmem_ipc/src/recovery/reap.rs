@@ -87,8 +87,8 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
     flatten(reap_client(context, &lock_context, dead.id).map(|()| Ok(true)))
 }
 
-/// Reaps a client, identified by slot and incarnation. If the slot has changed hands since, it has
-/// been done: every step acts on what names the same incarnation alone.
+/// Reaps a client, identified by its id. If the slot has a new holder since, it has been done:
+/// every step acts on what carries this id alone.
 pub(crate) fn reap_client(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -97,7 +97,7 @@ pub(crate) fn reap_client(
     let pool = context.pool();
     let layout = pool.layout();
     let slot = slot_of(layout, client)?;
-    if client == context.me() {
+    if client == context.client_id() {
         // The thread that reaps itself goes on until that is done.
         context.slot_cache.unbind();
     }

@@ -30,13 +30,13 @@ pub(crate) fn reclaim_some(context: &Context) -> Result<(), Failure> {
 fn reclaim_part(context: &Context, lock_context: &LockContext<'_>) -> Result<(), Fault> {
     let pool = context.pool();
     let layout = pool.layout();
-    for thread in part(&context.rounds.threads, layout.threads.count, ROWS) {
+    for thread in part(&context.reclaim_position.threads, layout.threads.count, ROWS) {
         pool.free_if_dead(field!(thread_at(layout, thread)?, ThreadSlot, owner))?;
     }
-    for record in part(&context.rounds.undos, layout.undos.count, ROWS) {
+    for record in part(&context.reclaim_position.undos, layout.undos.count, ROWS) {
         pool.free_dead_undo(record)?;
     }
-    for slab in part(&context.rounds.slabs, layout.slab_meta.count, SLABS) {
+    for slab in part(&context.reclaim_position.slabs, layout.slab_meta.count, SLABS) {
         heap::reclaim_slab(context, lock_context, slab, &mut |owner| pool.is_of_dead(owner))?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the end of a client is made of: one ordered table, a row for each room's recover step.
+//! What the end of a client is made of: one ordered table, a row for each module's recover step.
 //!
 //! The order matters. First nothing of the client is under way any more: its committed changes are
 //! carried out and its threads leave their wait queues. Then its adjustments are applied, which may
@@ -8,7 +8,7 @@
 //! client held. Its chunks of the heap, for which no thread waits, are released later
 //! (`reclaim.rs`).
 //!
-//! A room that gets something which clients can hold gets a row here.
+//! A module that gets something which clients can hold gets a row here.
 
 use vshmem_sync::{Fault, LockContext};
 use vshmem_wire::{AttachCount, ClientId};
@@ -41,7 +41,7 @@ pub(crate) struct Ended {
     pub process_ref: u32,
 }
 
-/// A row: when it is done, and the room's step.
+/// A row: when it is done, and the module's step.
 struct Step {
     occasions: &'static [Occasion],
     run: fn(&Context, &LockContext<'_>, Ended) -> Result<(), Fault>,

@@ -16,8 +16,8 @@ use vshmem_sync::{
     thread_list_entry, with_lock,
 };
 use vshmem_wire::{
-    ClientId, ClientListHead, ClientSlot, LOG_ENTRIES, Layout, LogEntry, LogHead, ObjectState,
-    ShmSlot, Task, ThreadSlot, WaitKind, WaitState,
+    ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout,
+    ObjectState, ShmSlot, Task, ThreadSlot, WaitKind, WaitState,
 };
 
 use crate::context::Context;
@@ -93,7 +93,7 @@ pub(crate) fn recover_thread(
 ) -> bool {
     let recover = || -> Result<(), Fault> {
         let at = thread_at(context.pool().layout(), thread)?;
-        reap_thread(context, lock_context, Dead { thread, client: context.me(), at })
+        reap_thread(context, lock_context, Dead { thread, client: context.client_id(), at })
     };
     recover().is_ok()
 }
@@ -163,8 +163,8 @@ fn finish_record(
     dead: Dead,
 ) -> Result<(), Fault> {
     let map = context.pool().map();
-    let lock = map.load(field!(dead.at, ThreadSlot, log_lock), Ordering::Acquire)?;
-    let head_at = field!(dead.at, ThreadSlot, log_head);
+    let lock = map.load(field!(dead.at, ThreadSlot, intent_lock), Ordering::Acquire)?;
+    let head_at = field!(dead.at, ThreadSlot, intent_head);
     let head = map.load(head_at, Ordering::Acquire)?;
     if !table::is_lock(context, lock) || !still_dead(context, dead)? {
         return Ok(());
@@ -189,12 +189,12 @@ fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault>
     let threads = layout.threads;
     let wait = core::mem::offset_of!(ThreadSlot, wait) as u64;
     let mut wakes = WakeList::default();
-    let entries = LogHead::entries_of(head);
+    let entries = IntentHead::entries_of(head);
     // Further entries are those of a change to many semaphores: its waiters are looked for.
-    wakes.all = entries > LOG_ENTRIES as u64;
-    for nth in 0..entries.min(LOG_ENTRIES as u64) {
-        let entry = field!(dead.at, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
-        let offset = map.load(field!(entry, LogEntry, offset), Ordering::Relaxed)?;
+    wakes.all = entries > INTENT_ENTRIES as u64;
+    for nth in 0..entries.min(INTENT_ENTRIES as u64) {
+        let entry = field!(dead.at, ThreadSlot, intents) + nth * size_of::<IntentEntry>() as u64;
+        let offset = map.load(field!(entry, IntentEntry, offset), Ordering::Relaxed)?;
         let Some(inside) = offset.checked_sub(threads.offset + wait) else { continue };
         let is_wait = inside.is_multiple_of(threads.stride) && offset < threads.end();
         // A thread that still waits has not been served: the record put it into its wait queue.

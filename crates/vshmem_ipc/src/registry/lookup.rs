@@ -77,7 +77,7 @@ fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Obj
 
 /// The id of the live object in a slot, for *_STAT.
 pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Failure> {
-    let read = || -> error::Verdict<i32> {
+    let read = || -> error::ChangeResult<i32> {
         let Some(slot) = kind.area(context.pool().layout()).at(index) else {
             return Ok(Err(Errno::INVAL));
         };

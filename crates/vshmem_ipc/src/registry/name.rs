@@ -115,7 +115,7 @@ pub(crate) fn enter(
     let noted = ObjectName::Chunk { unit: chunk.0, bytes: name.0.len() as u32 };
     txn.set_word(cell_at(kind, slot)?, noted.pack())?;
     txn.set_word(field!(slot, ObjectHeader, key), name.key().word())?;
-    heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+    heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
     table::enter_key(txn, layout, kind, index)
 }
 

@@ -152,13 +152,13 @@ pub(super) fn perform(
         values.put(operation.number, value + change);
     }
     // Nothing is written before all of them are known to be possible.
-    let mut wanted = Wanted { values, totals, adjustments };
+    let mut wanted = PendingValues { values, totals, adjustments };
     stage(txn, pool, set, operations, &mut wanted, process_ref)?;
     Ok(Staged::Done)
 }
 
 /// What operations come to, before any of it is written.
-struct Wanted {
+struct PendingValues {
     values: Values,
     totals: Values,
     /// The undo record, and where its adjustments lie.
@@ -171,10 +171,10 @@ fn stage(
     pool: &Pool,
     set: &Set,
     operations: &[Operation],
-    wanted: &mut Wanted,
+    wanted: &mut PendingValues,
     process_ref: u32,
 ) -> Result<(), Fault> {
-    let Wanted { values, totals, adjustments } = wanted;
+    let PendingValues { values, totals, adjustments } = wanted;
     if let Some((record, base)) = *adjustments {
         for operation in operations.iter().filter(|one| one.undo && one.change != 0) {
             if let Some(total) = totals.get(operation.number) {
@@ -256,7 +256,7 @@ pub(super) fn serve(
             let too_many = count > INLINE_OPS as u64;
             // Leaving the wait queue takes up to seven words, the set's stamp one, every operation
             // up to two.
-            if txn.room() < if too_many { 8 } else { 8 + 2 * count as usize } {
+            if txn.remaining_entries() < if too_many { 8 } else { 8 + 2 * count as usize } {
                 walk.more = true;
                 return Ok(false);
             }

@@ -17,7 +17,7 @@ use vshmem_mem::signals_handled;
 use vshmem_sync::Polled;
 
 use crate::context::Context;
-use crate::error::Verdict;
+use crate::error::ChangeResult;
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
 use crate::sem::{fast, undo};
@@ -45,7 +45,7 @@ pub(super) fn await_word(
     operation: Operation,
     timeout: Option<Duration>,
     signals_seen: u32,
-) -> Verdict<Spun> {
+) -> ChangeResult<Spun> {
     let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
     // The record that is needed for the fast path is made under the lock.
     let has_way = !operation.undo || undo::known_undo_record(context, set)?.is_some();
@@ -59,7 +59,7 @@ pub(super) fn await_word(
     }
     let mut look = context.spin.begin(waker_cpus::waker_cpu(context), Polled::Word);
     let (mut seen, mut spun) = (None, Spun::NotAtAll);
-    while !look.is_over() && signals_handled() == signals_seen {
+    while !look.pause_or_end() && signals_handled() == signals_seen {
         let word = semaphore.peek()?;
         if seen == Some(word) {
             continue;

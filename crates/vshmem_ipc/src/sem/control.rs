@@ -6,7 +6,7 @@ use vshmem_sync::field;
 use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::change;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
@@ -53,7 +53,7 @@ fn decided_value(
 ) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
     let read =
-        || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.0.value)) };
+        || -> ChangeResult<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.0.value)) };
     flatten(read())
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn semaphore_pid(
     caller: &dyn Caller,
 ) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
-    let read = || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.1)) };
+    let read = || -> ChangeResult<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.1)) };
     Ok(context.pid_here(flatten(read())?))
 }
 

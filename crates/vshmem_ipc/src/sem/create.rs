@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, ObjectSlot};
@@ -78,7 +78,7 @@ fn make_set(
     lock_context: &LockContext<'_>,
     new: &New,
     caller: &dyn Caller,
-) -> Verdict<Option<ObjectSlot>> {
+) -> ChangeResult<Option<ObjectSlot>> {
     let pool = context.pool();
     let (layout, geometry) = (pool.layout(), pool.geometry());
     let New { key, flags, count, chunk } = *new;
@@ -105,7 +105,7 @@ fn make_set(
         let other_writes = load_word(pool.map(), field!(slot, SemSlot, other_writes))?;
         let tags = tag.wrapping_mul(u64::from(count));
         txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;
-        heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+        heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
         if key != 0 {
             table::enter_key(txn, layout, Kind::Semaphore, object_slot.index)?;
         }

@@ -71,7 +71,7 @@ fn operate_undoable(
     let map = pool.map();
     let semaphore = set.semaphore(pool, number)?;
     let Some(known) = undo::known_undo_record(context, set)? else { return Ok(Operated::Closed) };
-    let me = context.me();
+    let me = context.client_id();
     let at = known.base + u64::from(number) * CELL_BYTES;
     // As for an operation without SEM_UNDO.
     let is_current = || {

@@ -27,7 +27,7 @@ use crate::wait::sleep::{self, Woken};
 use crate::wait::wait_queue::{self, WakeList, errno_of};
 
 /// How an attempt at the operations under the lock ended.
-enum Step {
+enum AttemptResult {
     /// They are done; `more` waiters may be able to go on.
     Done { more: bool },
     /// This thread is in the wait queue.
@@ -173,13 +173,13 @@ fn semop_until(call: &Call<'_>, mut has_spun: bool) -> Result<(), Failure> {
             None
         };
         match try_under_lock(call, record, attempt)? {
-            Step::Done { .. } => return Ok(()),
-            Step::Again if records < MOST_TRIES => continue,
-            Step::Again => {
+            AttemptResult::Done { .. } => return Ok(()),
+            AttemptResult::Again if records < MOST_TRIES => continue,
+            AttemptResult::Again => {
                 let what = "an undo record that does not stay";
                 return Err(Fault::corrupt(call.set.slot, what).into());
             }
-            Step::Asleep => {}
+            AttemptResult::Asleep => {}
         }
         match sleep_at_set(call, has_spun)? {
             Woken::Done(0) => return Ok(()),
@@ -205,7 +205,7 @@ fn own_record(call: &Call<'_>, gone: Errno) -> Result<OwnRecord, Failure> {
         Failure::Errno(Errno::IDRM) => Failure::Errno(gone),
         other => other,
     };
-    Ok(OwnRecord { record: found.map_err(gone)?, client: call.context.me() })
+    Ok(OwnRecord { record: found.map_err(gone)?, client: call.context.client_id() })
 }
 
 /// Does the operations under the lock, or enters the wait queue.
@@ -213,7 +213,7 @@ fn try_under_lock(
     call: &Call<'_>,
     record: Option<OwnRecord>,
     attempt: Attempt,
-) -> Result<Step, Failure> {
+) -> Result<AttemptResult, Failure> {
     let Call { context, set, operations, .. } = *call;
     let (pool, lock_context) = (context.pool(), context.lock_context_of(call.slot_guard));
     let process_ref = context.process_ref().pack();
@@ -225,7 +225,7 @@ fn try_under_lock(
             return Ok(Err(attempt.gone));
         }
         match perform(txn, pool, set, operations, record, process_ref)? {
-            Staged::NoRecord => Ok(Ok(Step::Again)),
+            Staged::NoRecord => Ok(Ok(AttemptResult::Again)),
             Staged::Fails(errno) => {
                 reopen(txn, set, operations)?;
                 Ok(Err(errno))
@@ -234,7 +234,7 @@ fn try_under_lock(
                 txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                 let more = array::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
-                Ok(Ok(Step::Done { more }))
+                Ok(Ok(AttemptResult::Done { more }))
             }
             Staged::Blocks(_) if attempt.over.is_some() => {
                 reopen(txn, set, operations)?;
@@ -242,13 +242,13 @@ fn try_under_lock(
             }
             Staged::Blocks(index) => {
                 enqueue_self(call, txn, index, record.map(|own| own.record))?;
-                Ok(Ok(Step::Asleep))
+                Ok(Ok(AttemptResult::Asleep))
             }
         }
     });
     call.writes.set(writes);
     let step = flatten(step)?;
-    if let Step::Done { more } = step {
+    if let AttemptResult::Done { more } = step {
         doorbell::wake_all(context, &wakes);
         if more {
             serve::serve_rest(context, &lock_context, set)?;

@@ -49,7 +49,7 @@ pub(crate) fn apply_undo(
                 next = number;
                 return Ok(Ok(false));
             }
-            freed = undo::unlink(txn, layout, set, record, context.me())?;
+            freed = undo::unlink(txn, layout, set, record, context.client_id())?;
             // Whatever there was to add: the end of a process operates on the set (`exit_sem` of
             // Linux).
             txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;

@@ -74,7 +74,7 @@ pub(crate) fn dismantle_set(
                 return Ok(Ok(true));
             };
             undo::close_all(txn, pool, set, record)?;
-            freed = undo::unlink(txn, layout, set, record, context.me())?;
+            freed = undo::unlink(txn, layout, set, record, context.client_id())?;
             Ok(Ok(false))
         });
         let finished = flatten(step)?;
@@ -106,7 +106,7 @@ fn send_away(
 ) -> Result<bool, Fault> {
     let mut more = false;
     wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
-        if txn.room() < 8 {
+        if txn.remaining_entries() < 8 {
             more = true;
             return Ok(false);
         }
@@ -115,7 +115,7 @@ fn send_away(
         wakes.add(slot);
         Ok(true)
     })?;
-    Ok(!more && txn.room() >= 8)
+    Ok(!more && txn.remaining_entries() >= 8)
 }
 
 /// Closes all semaphores of a removed set: no thread opens them again.

@@ -13,7 +13,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::change;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
@@ -223,8 +223,8 @@ impl Set {
         context: &'a Context,
         lock_context: &LockContext<'a>,
         name: &'static str,
-        body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
-    ) -> Verdict<T> {
+        body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
+    ) -> ChangeResult<T> {
         let mut writes = 0;
         let done = self.change_counting(context, lock_context, name, &mut writes, body);
         if writes != 0 {
@@ -240,8 +240,8 @@ impl Set {
         lock_context: &LockContext<'a>,
         name: &'static str,
         writes: &mut u64,
-        mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
-    ) -> Verdict<T> {
+        mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
+    ) -> ChangeResult<T> {
         let semaphores = self.words..self.words + u64::from(self.count) * CELL_BYTES;
         let (mut aside, mut staged) = (0, 0);
         let done = change::run(context, lock_context, self.lock(), name, |txn| {

@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::lookup;
@@ -64,7 +64,7 @@ pub(crate) fn set_at_index(
 
 fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
     let map = context.pool().map();
-    let read = || -> Verdict<SetStat> {
+    let read = || -> ChangeResult<SetStat> {
         Ok(Ok(SetStat {
             id: ObjectSlot { index: set.index, sequence: set.sequence }.id(),
             permission: Permission::read(map, set.slot)?,
@@ -79,7 +79,7 @@ fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
 /// SEM_INFO.
 pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let count = || -> Verdict<SemInfo> {
+    let count = || -> ChangeResult<SemInfo> {
         let sets = load_value(map, per_kind!(layout, in_use, Kind::Semaphore))?;
         let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
         let (mut semaphores, mut highest) = (0u32, 0);

@@ -17,7 +17,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::clients::slot_of;
@@ -190,7 +190,7 @@ pub(crate) fn undo_record(
     set: &Set,
 ) -> Result<u32, Failure> {
     let layout = context.pool().layout();
-    let me = context.me();
+    let me = context.client_id();
     let hint = context.undo_hints.of(set.index);
     if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
         && record_is(context, record, me, set).unwrap_or(false)
@@ -244,7 +244,7 @@ fn make_record(
     let bytes = u64::from(set.count) * CELL_BYTES;
     let chunk = chunks::take(context, lock_context, bytes)?;
     // The record, and whether the room has become part of it.
-    let make = || -> Verdict<(u32, bool)> {
+    let make = || -> ChangeResult<(u32, bool)> {
         tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
         let Some(record) = take_record(context, me)? else { return Ok(Err(Errno::NOSPC)) };
         let at = undo_at(layout, record)?;

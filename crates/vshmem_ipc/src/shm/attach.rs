@@ -45,7 +45,7 @@ pub(crate) fn shmat(
         if pages != reported_pages || u64::from(first) + u64::from(pages) > layout.data.count {
             return Err(Fault::corrupt(slot, "a segment outside the pool"));
         }
-        if !attach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))? {
+        if !attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
             return Ok(Err(Errno::NOMEM));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
@@ -70,7 +70,7 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
         if slot_state.sequence != object_slot.sequence {
             return Ok(Err(Errno::INVAL));
         }
-        if !detach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))? {
+        if !detach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
             return Ok(Err(Errno::INVAL));
         }
         txn.update(at!(slot, last), context.process_ref().pack())?;
@@ -92,7 +92,8 @@ pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
         if slot_state.sequence != object_slot.sequence || !is_there(slot_state) {
             return Ok(Err(Errno::INVAL));
         }
-        let added = attach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))?;
+        let added =
+            attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))?;
         Ok(if added { Ok(()) } else { Err(Errno::NOMEM) })
     }))
 }
@@ -117,7 +118,7 @@ pub(super) fn add_attaches(
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         Ok(slot_state.sequence == object_slot.sequence
             && is_there(slot_state)
-            && attach(txn, layout, context.me(), object_slot.index, count)?)
+            && attach(txn, layout, context.client_id(), object_slot.index, count)?)
     })
 }
 
@@ -139,11 +140,11 @@ pub(crate) fn release_attaches(
             "leave-attach",
             |txn| {
                 let Some(at) = nth_of_segment(txn, layout, head_at, kept)? else {
-                    return Ok(Step::Finished);
+                    return Ok(RecordFate::Finished);
                 };
                 if txn.get_word(field!(at, AttachSlot, client))? != client.word() {
                     // The slot's next holder has begun to attach.
-                    return Ok(Step::Finished);
+                    return Ok(RecordFate::Finished);
                 }
                 let segment = txn.get(field!(at, AttachSlot, segment))?;
                 let Some(segment) = segment.checked_sub(1) else {
@@ -151,20 +152,20 @@ pub(crate) fn release_attaches(
                 };
                 let held = count_at(txn, field!(at, AttachSlot, count))?;
                 detach(txn, layout, client, segment, what)?;
-                Ok(if held.minus(what).is_none() { Step::Gone } else { Step::Stays })
+                Ok(if held.minus(what).is_none() { RecordFate::Gone } else { RecordFate::Stays })
             },
         )?;
         match step {
-            Step::Finished => return Ok(()),
-            Step::Gone => {}
-            Step::Stays => kept += 1,
+            RecordFate::Finished => return Ok(()),
+            RecordFate::Gone => {}
+            RecordFate::Stays => kept += 1,
         }
     }
     Err(Fault::corrupt(head_at, "an attach list without an end"))
 }
 
 /// What became of an attach record.
-enum Step {
+enum RecordFate {
     /// There was none.
     Finished,
     /// It is no more.
@@ -177,6 +178,6 @@ enum Step {
 pub(crate) fn detach_all(context: &Context) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    release_attaches(context, &lock_context, context.me(), AttachCount::ALL_MAPPINGS)
+    release_attaches(context, &lock_context, context.client_id(), AttachCount::ALL_MAPPINGS)
         .map_err(Failure::from)
 }

@@ -28,7 +28,7 @@ pub(crate) fn clean_pages(
     let begun =
         flatten(change::run(context, &lock_context, pool.registry_lock(), "clean-begin", |txn| {
             let pages = wanted.div_ceil(PAGE_BYTES);
-            extents::begin_cleaning(txn, layout, context.me(), pages, |first, pages| {
+            extents::begin_cleaning(txn, layout, context.client_id(), pages, |first, pages| {
                 dirty::first_dirty(map, layout, first, pages, PORTION)
             })
             .map(Ok)
@@ -36,7 +36,7 @@ pub(crate) fn clean_pages(
     let Some(extent) = begun else { return Ok(0) };
     let bytes = u64::from(extent.pages) * PAGE_BYTES;
     let cleaned = clean(context, extent, bytes, backing);
-    release_cleaning(context, &lock_context, context.me().word())?;
+    release_cleaning(context, &lock_context, context.client_id().word())?;
     cleaned.map(|()| bytes)
 }
 
@@ -52,7 +52,7 @@ fn clean(
     crash_point("clean", "zeroed");
     // Declared dead meanwhile: the pages may belong to another client now.
     let cleaner = field!(layout.registry, Registry, cleaner);
-    if load_word(map, cleaner)? != context.me().word() {
+    if load_word(map, cleaner)? != context.client_id().word() {
         return Err(Fault::Evicted.into());
     }
     // The zeros come before the marks: each of these is a compare-and-swap that releases.

@@ -184,7 +184,7 @@ fn begin_segment(
     let shmall = pool.geometry().shmall;
     let choose = |align: u32| {
         move |first: u32, end: u32| match at_hand {
-            Some(object_slot) => Ok(if object_slot < end { object_slot } else { first }),
+            Some(page) => Ok(if page < end { page } else { first }),
             None if pool.superblock().prepare == 0 || pages <= CACHED_PAGES => Ok(first),
             None => {
                 let clean = dirty::clean_place(map, layout, first, end, pages, align)?;
@@ -221,7 +221,7 @@ fn begin_segment(
         txn.update(at!(slot, pages), extent.pages)?;
         txn.update(at!(slot, extent), extent.slot)?;
         txn.update_word(at!(slot, attached), AttachCount::default().pack())?;
-        txn.update_word(at!(slot, maker), context.me().word())?;
+        txn.update_word(at!(slot, maker), context.client_id().word())?;
         table::begin_task(txn, Kind::Segment, object_slot.index)?;
         Ok(Ok((object_slot, extent)))
     });

@@ -73,7 +73,7 @@ fn publish_held(
         txn.update_word(at!(slot, maker), 0)?;
         txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
         table::end_task(txn, Kind::Segment, object_slot.index)?;
-        if !attach(txn, layout, context.me(), object_slot.index, AttachCount::mappings(1))? {
+        if !attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
             txn.clear();
             return Ok(Err(Errno::NOMEM));
         }

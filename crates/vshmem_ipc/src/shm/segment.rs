@@ -5,7 +5,7 @@ use vshmem_sync::load_value;
 use vshmem_wire::{ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::Permission;
 use crate::registry::{name, table};
@@ -75,7 +75,7 @@ pub(super) fn find(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Fail
 /// As [`find`], also of a POSIX shared memory object.
 pub(super) fn find_any(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
-    let look = || -> Verdict<u64> {
+    let look = || -> ChangeResult<u64> {
         let Some(slot) = context.pool().layout().shm.at(object_slot.index) else {
             return Ok(Err(Errno::INVAL));
         };
@@ -94,7 +94,7 @@ pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Fai
 /// Bytes of a segment; EINVAL when it has gone meanwhile.
 pub(crate) fn bytes(context: &Context, object_slot: ObjectSlot, slot: u64) -> Result<u64, Failure> {
     let map = context.pool().map();
-    let read = || -> Verdict<u64> {
+    let read = || -> ChangeResult<u64> {
         let low = load_value(map, at!(slot, size_low))?;
         let high = load_value(map, at!(slot, size_high))?;
         Ok(Ok(u64::from(high) << 32 | u64::from(low)))

@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::{Caller, Permission, READ};
@@ -158,7 +158,7 @@ fn segment_row(
     let get = |at: u64| load_value(map, at);
     let size = segment::bytes(context, object_slot, slot)?;
     context.reported_sizes.check_size(Kind::Segment, object_slot, pages_of(size)?, slot)?;
-    let read = || -> Verdict<SegmentStat> {
+    let read = || -> ChangeResult<SegmentStat> {
         Ok(Ok(SegmentStat {
             id: object_slot.id(),
             permission: Permission::read(map, slot)?,
@@ -177,7 +177,7 @@ fn segment_row(
 /// SHM_INFO, of System V segments alone.
 pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let count = || -> Verdict<ShmInfo> {
+    let count = || -> ChangeResult<ShmInfo> {
         let mut info = ShmInfo {
             segments: load_value(map, per_kind!(layout, in_use, Kind::Segment))?,
             pages: load_value(map, field!(layout.registry, Registry, pages_used))?,

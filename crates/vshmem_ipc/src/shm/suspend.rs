@@ -62,7 +62,7 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> 
     let lock_context = context.lock_context_of(&slot_guard);
     let records = count_attach_records(context)?;
     let mut suspended = Suspended::nothing(records).ok_or(Errno::NOMEM)?;
-    let head_at = slot_of(context.pool().layout(), context.me())?;
+    let head_at = slot_of(context.pool().layout(), context.client_id())?;
     let head_at = field!(head_at, ClientSlot, attaches);
     let mut suspend = || -> Result<(), Fault> {
         let mut kept = 0;
@@ -75,7 +75,7 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> 
                     detach(
                         txn,
                         context.pool().layout(),
-                        context.me(),
+                        context.client_id(),
                         held.object_slot.index,
                         all,
                     )?;
@@ -123,7 +123,7 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
     let look = || -> Result<bool, Fault> {
         let (map, layout) = (context.pool().map(), context.pool().layout());
         let mut next =
-            load_value(map, field!(slot_of(layout, context.me())?, ClientSlot, attaches))?;
+            load_value(map, field!(slot_of(layout, context.client_id())?, ClientSlot, attaches))?;
         for _ in 0..layout.attaches.count {
             let Some(record) = next.checked_sub(1) else { break };
             let at = attach_at(layout, record)?;
@@ -149,7 +149,8 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
 
 fn count_attach_records(context: &Context) -> Result<usize, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    let mut next = load_value(map, field!(slot_of(layout, context.me())?, ClientSlot, attaches))?;
+    let mut next =
+        load_value(map, field!(slot_of(layout, context.client_id())?, ClientSlot, attaches))?;
     // A client has one record of a segment, and of a queue, at most.
     for records in 0..=layout.attaches.count.min(layout.shm.count + layout.msg.count) {
         let Some(record) = next.checked_sub(1) else { return Ok(records as usize) };

@@ -217,7 +217,7 @@ pub(crate) fn wake_agent(context: &Context) {
 /// or no longer.
 pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Result<(), Failure> {
     let word = match digest {
-        Some(digest) => u64::from(context.client().wrapping_add(1)) << 32 | u64::from(digest),
+        Some(digest) => u64::from(context.client_slot().wrapping_add(1)) << 32 | u64::from(digest),
         None => 0,
     };
     let publish = || -> Result<(), Fault> {

@@ -88,7 +88,7 @@ fn reaping_is_by_pid_within_the_domain() {
     assert_eq!(me.reap_process(11, |_, _| true), Ok(true));
     assert_eq!(me.reap_process(11, |_, _| true), Ok(false));
     let left: Vec<u32> = pool.clients().unwrap().iter().map(|row| row.index).collect();
-    assert!(left.contains(&other.client()) && !left.contains(&same.client()));
+    assert!(left.contains(&other.client_slot()) && !left.contains(&same.client_slot()));
     empty(&pool, &me);
 }
 
@@ -101,7 +101,7 @@ fn a_process_finds_its_slot_again_after_exec() {
     before.op(set, &[undone(by(0, 2))]).unwrap();
     before.shmat(segment, true, false, &ROOT).unwrap();
     let after = join(&pool, 10);
-    assert_eq!(after.client(), before.client());
+    assert_eq!(after.client_slot(), before.client_slot());
     assert_eq!(last.segment_stat(segment, &ROOT).unwrap().attached, 0);
     assert_eq!(last.value(set, 0), 2);
     after.op(set, &[undone(by(0, 3))]).unwrap();

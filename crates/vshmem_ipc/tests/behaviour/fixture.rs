@@ -332,7 +332,7 @@ pub fn sound(pool: &Pool) {
 pub fn empty(pool: &Arc<Pool>, last: &Client) {
     sound(pool);
     for row in pool.clients().expect("a list") {
-        if row.index != last.client() {
+        if row.index != last.client_slot() {
             last.reap(row.id).expect("reaping");
         }
     }

@@ -32,11 +32,11 @@ fn a_listing_from_before_the_slot_changed_hands_reaps_no_client() {
     let me = join(&pool, 10);
     let before = join(&pool, 20);
     let census = pool.local_clients(me.domain()).unwrap();
-    let seen = *census.iter().find(|row| row.index == before.client()).unwrap();
+    let seen = *census.iter().find(|row| row.index == before.client_slot()).unwrap();
     me.reap(before.client_id()).unwrap();
     // The same pid; of neither the start time is known, or it was started within the same tick.
     let next = join(&pool, 20);
-    assert_eq!(next.client(), before.client());
+    assert_eq!(next.client_slot(), before.client_slot());
     let set = me.set(1);
     next.op(set, &[undone(by(0, 3))]).unwrap();
     assert_eq!(me.reap_local(&seen), Ok(false));
@@ -52,11 +52,11 @@ fn slots_are_taken_again_in_the_order_in_which_they_became_free() {
     let me = join(&pool, 10);
     let others: Vec<Client> = (20..25).map(|pid| join(&pool, pid)).collect();
     let dead = [3, 0, 4, 1].map(|nth: usize| &others[nth]);
-    let slots = dead.map(Client::client).to_vec();
+    let slots = dead.map(Client::client_slot).to_vec();
     for other in dead {
         me.reap(other.client_id()).unwrap();
     }
-    let again: Vec<u32> = (30..34).map(|pid| join(&pool, pid).client()).collect();
+    let again: Vec<u32> = (30..34).map(|pid| join(&pool, pid).client_slot()).collect();
     assert_eq!(again, slots);
     empty(&pool, &me);
 }

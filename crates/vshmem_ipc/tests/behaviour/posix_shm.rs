@@ -63,7 +63,7 @@ fn an_object_is_made_opened_by_its_name_and_unlinked() {
     assert_eq!(other.open("datb", BOTH), Err(Errno::NOENT));
     assert_eq!(me.posix_shm_name(id).as_deref(), Ok(&b"data"[..]));
     let stat = me.posix_shm_stat(id).unwrap();
-    assert_eq!((stat.size, stat.room, stat.opened, stat.attached), (0, 0, 2, 0));
+    assert_eq!((stat.size, stat.capacity, stat.opened, stat.attached), (0, 0, 2, 0));
     assert!(stat.named);
     assert_eq!(me.posix_shm_attach(id), Err(Errno::NXIO));
     me.size(id, 5000).unwrap();
@@ -148,7 +148,7 @@ fn sizes_follow_ftruncate() {
     let id = me.open("data", NEW).unwrap();
     me.size(id, 10_000).unwrap();
     let stat = me.posix_shm_stat(id).unwrap();
-    assert_eq!((stat.size, stat.room), (10_000, 12_288));
+    assert_eq!((stat.size, stat.capacity), (10_000, 12_288));
     assert_eq!(me.read(id, 0, 12_288), vec![0; 12_288]);
     me.write(id, 0, &[7; 10_000]);
     // What is cut off reads as zeros when it comes back, while it is attached as well.
@@ -274,7 +274,7 @@ fn an_exec_gives_up_mappings_and_keeps_descriptors() {
     assert_eq!(before.segment_stat(segment, &ROOT).unwrap().attached, 1);
     assert!(before.keeps_removed_segments());
     let after = join(&pool, 10);
-    assert_eq!(after.client(), before.client());
+    assert_eq!(after.client_slot(), before.client_slot());
     assert_eq!(after.segment_stat(segment, &ROOT).unwrap().attached, 0);
     for id in [kept, closed] {
         let stat = after.posix_shm_stat(id).unwrap();

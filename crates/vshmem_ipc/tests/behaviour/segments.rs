@@ -212,11 +212,11 @@ fn held_memory_is_freed_with_its_last_attach_after_any_death() {
 fn a_client_id_is_valid_until_its_process_is_reaped_and_never_again() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
-    let (name, slot) = (other.client_id(), other.client());
+    let (name, slot) = (other.client_id(), other.client_slot());
     assert!(me.may_act(name) && me.may_act(me.client_id()));
     me.reap(name).unwrap();
     assert!(!me.may_act(name));
     let next = join(&pool, 12);
-    assert_eq!(next.client(), slot);
+    assert_eq!(next.client_slot(), slot);
     assert!(me.may_act(next.client_id()) && !me.may_act(name));
 }

@@ -68,7 +68,7 @@ fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
     // Each one's adjustments are still there, and listed.
     for this_client in &all_clients {
         if let Err(errno) = this_client.release_at_exit() {
-            wrong.push(format!("{} may not leave: {errno}", this_client.client()));
+            wrong.push(format!("{} may not leave: {errno}", this_client.client_slot()));
         }
     }
     for (what, is, should) in

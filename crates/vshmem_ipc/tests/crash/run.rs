@@ -53,7 +53,7 @@ impl fmt::Display for Order {
 pub struct Run {
     scenario: &'static Scenario,
     name: String,
-    place: PathBuf,
+    path: PathBuf,
 }
 
 impl Drop for Run {
@@ -101,12 +101,12 @@ impl Run {
             prepare: 0,
             uuid: None,
         };
-        let place = create(&request).expect("a pool");
-        Self { scenario, name, place }
+        let path = create(&request).expect("a pool");
+        Self { scenario, name, path }
     }
 
     pub fn join(&self) -> Session {
-        Session::join(vshmem_link::open(&self.place).expect("a link")).expect("a place")
+        Session::join(vshmem_link::open(&self.path).expect("a link")).expect("a place")
     }
 
     pub fn spawn(&self, scenario: &str, environment: &[(&str, &str)]) -> Child {
@@ -114,7 +114,7 @@ impl Run {
         Command::new(program)
             .args(["--exact", "child", "--ignored", "--nocapture", "--test-threads=1"])
             .env(SCENARIO, scenario)
-            .env(POOL, &self.place)
+            .env(POOL, &self.path)
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -408,8 +408,8 @@ const EVICTED: i32 = 99;
 const PAUSED: &str = "paused";
 
 /// Joins as the environment says.
-pub fn join_as_child(place: &std::path::Path) -> Session {
-    let link = vshmem_link::open(place).expect("a link");
+pub fn join_as_child(path: &std::path::Path) -> Session {
+    let link = vshmem_link::open(path).expect("a link");
     if std::env::var_os(APART).is_none() {
         return Session::join(link).expect("a place");
     }
@@ -425,7 +425,7 @@ pub fn join_as_child(place: &std::path::Path) -> Session {
 
 /// What a child does: joins, and runs the scenario that the environment names.
 pub fn be_child() {
-    let (Some(name), Some(place)) = (std::env::var_os(SCENARIO), std::env::var_os(POOL)) else {
+    let (Some(name), Some(path)) = (std::env::var_os(SCENARIO), std::env::var_os(POOL)) else {
         return;
     };
     if let Some(share) = std::env::var(SHARE).ok().and_then(|text| text.parse().ok()) {
@@ -438,7 +438,7 @@ pub fn be_child() {
             std::process::exit(EVICTED);
         }));
     }
-    let session = join_as_child(place.as_ref());
+    let session = join_as_child(path.as_ref());
     match name.to_str() {
         Some("victim") => return scenario::victim(&session),
         Some("mover") => return scenario::mover(&session),

@@ -198,8 +198,8 @@ fn survive(session: &Session) {
         let queue = queue(me);
         me.send_now(queue, 77, b"survivor").expect("a message sent");
         assert_eq!(me.receive_now(queue, 77).expect("a message").1, b"survivor");
-        let place = me.shmat(segment(session), true, false, &ROOT).expect("an attach");
-        assert_eq!(place.bytes, 12_288);
+        let attached = me.shmat(segment(session), true, false, &ROOT).expect("an attach");
+        assert_eq!(attached.bytes, 12_288);
         me.shmdt(segment(session)).expect("a detach");
         let other = make(session, 0, 4096);
         me.segment_remove(other, &ROOT).expect("a removal");
@@ -367,9 +367,9 @@ fn execs(session: Session) {
     me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
     me.op(tokens(me), &[undone(down(0))]).expect("an operation");
     me.send(queue(me), 1, b"before").expect("a message sent");
-    let place = session.link().path().to_owned();
-    let after = join_as_child(&place);
-    assert_eq!(after.client().client(), me.client());
+    let path = session.link().path().to_owned();
+    let after = join_as_child(&path);
+    assert_eq!(after.client().client_slot(), me.client_slot());
     after.client().op(tokens(me), &[undone(down(0))]).expect("an operation");
 }
 

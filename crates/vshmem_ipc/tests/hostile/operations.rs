@@ -264,7 +264,7 @@ pub const ALL: &[Operation] = &[
         }
         let _ = s.far.reap_process(20, |_, _| true);
         if let Ok(rows) = s.pool.local_clients(s.nth as u32 % 4) {
-            for row in rows.iter().filter(|row| row.index != s.me.client()).take(2) {
+            for row in rows.iter().filter(|row| row.index != s.me.client_slot()).take(2) {
                 let _ = s.me.reap_local(row);
             }
         }

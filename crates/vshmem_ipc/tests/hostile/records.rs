@@ -9,7 +9,9 @@ use crate::setup::{Setup, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 use vshmem_sync::field;
-use vshmem_wire::{CELL_BYTES, LOG_ENTRIES, Layout, LogEntry, LogHead, ThreadSlot, tag_at};
+use vshmem_wire::{
+    CELL_BYTES, INTENT_ENTRIES, IntentEntry, IntentHead, Layout, ThreadSlot, tag_at,
+};
 
 const HELD: u64 = 1;
 const COMMITTED: u64 = 2;
@@ -30,12 +32,12 @@ fn forge(pool: &Pool, lock: u64, state: u64, count: u64, offset: u64, more: u64)
     let tag = u64::MAX;
     write(pool, tag_at(lock), tag);
     write(pool, lock, 7 << 2 | state);
-    write(pool, field!(slot, ThreadSlot, log_lock), lock);
-    let head = LogHead { tag, entries: count }.pack();
-    write(pool, field!(slot, ThreadSlot, log_head), head);
-    write(pool, field!(slot, ThreadSlot, log_more), more);
-    for nth in 0..LOG_ENTRIES as u64 {
-        let entry = field!(slot, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
+    write(pool, field!(slot, ThreadSlot, intent_lock), lock);
+    let head = IntentHead { tag, entries: count }.pack();
+    write(pool, field!(slot, ThreadSlot, intent_head), head);
+    write(pool, field!(slot, ThreadSlot, more_intents), more);
+    for nth in 0..INTENT_ENTRIES as u64 {
+        let entry = field!(slot, ThreadSlot, intents) + nth * size_of::<IntentEntry>() as u64;
         let offset = offset.wrapping_add(nth * CELL_BYTES);
         let seen = pool.map().load_cell(offset).unwrap_or_default();
         let words = [offset, seen.word, seen.tag, u64::MAX - nth];

@@ -41,7 +41,7 @@ impl Names {
         })
     }
 
-    /// As [`Names::place`], without the heap.
+    /// As [`Names::path`], without the heap.
     pub fn path_in<'a>(&self, owner: WordsOwner, room: &'a mut [u8]) -> Option<&'a CStr> {
         use std::io::Write;
         let mut rest = &mut room[..];

@@ -24,8 +24,10 @@ static PAGES: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMB
 /// Raised by [`ONE_EPOCH`] whenever mappings have changed: what was asked about before counts no
 /// more.
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
-/// Above the number of any page: 57 bits of address, less the 10 that it is shifted down by.
-const ONE_EPOCH: usize = 1 << 47;
+/// Bits of the highest address that a program can have.
+const ADDRESS_BITS: u32 = 57;
+/// Above the number of any page: an address is shifted down by 10.
+const ONE_EPOCH: usize = 1 << (ADDRESS_BITS - 10);
 
 /// Forgets what is known: mappings have changed.
 pub fn forget() {
@@ -49,7 +51,8 @@ fn known_as(page: usize, epoch: usize) -> usize {
 fn is_known(page: usize, epoch: usize, write: bool) -> bool {
     let known = PAGES[(page / PAGE) % REMEMBERED].load(Ordering::Relaxed);
     let right = if write { 2 } else { 1 };
-    known & !3 == known_as(page, epoch) && known & right != 0 && page >= PAGE
+    let is_known = known & !3 == known_as(page, epoch) && known & right != 0;
+    is_known && page >= PAGE && page >> ADDRESS_BITS == 0
 }
 
 /// Checks that `bytes` at `start` may be read, or written.
@@ -138,4 +141,23 @@ pub fn write<T: Copy>(to: *mut T, value: T) -> Result<(), Errno> {
     // a `T` to be stored.
     unsafe { to.write_unaligned(value) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_no_program_can_have_is_not_taken_for_a_page_that_is_known() {
+        let byte = 0_u8;
+        let known = &raw const byte;
+        forget();
+        assert_eq!(check(known, 1, true), Ok(()));
+        for bit in ADDRESS_BITS..usize::BITS {
+            assert_eq!(check(known.wrapping_add(1 << bit), 1, false), Err(Errno::FAULT), "{bit}");
+        }
+        assert_eq!(check(std::ptr::null(), 1, false), Err(Errno::FAULT));
+        assert_eq!(check(known, usize::MAX, false), Err(Errno::FAULT));
+        assert_eq!(check(std::ptr::null(), 0, false), Ok(()));
+    }
 }

@@ -161,13 +161,15 @@ pub fn send_at_once(
     let message: *const u8 = message.cast();
     let is_usual = priority < PRIORITIES
         && found.may_send()
-        && size != 0
         && size <= QueueSize::LARGEST.most_bytes as usize
         && user::check(message, size, false).is_ok();
-    let Some(session) = current::session().ok().filter(|_| is_usual) else { return false };
-    // SAFETY: the payload was just found to be readable; it is only read, and only during this
-    // call.
-    let message = unsafe { std::slice::from_raw_parts(message, size) };
+    let Some(session) = current::existing().filter(|_| is_usual) else { return false };
+    let message = match size {
+        0 => &[],
+        // SAFETY: the payload was just found to be readable; it is only read, and only during this
+        // call.
+        _ => unsafe { std::slice::from_raw_parts(message, size) },
+    };
     cancel::act();
     session.client().mq_send_at_once(found.id(), message, priority)
 }
@@ -247,7 +249,7 @@ pub fn receive_at_once(
     let is_usual = found.may_receive()
         && (priority.is_null()
             || user::check(priority.cast_const().cast(), size_of::<c_uint>(), true).is_ok());
-    let session = current::session().ok().filter(|_| is_usual)?;
+    let session = current::existing().filter(|_| is_usual)?;
     cancel::act();
     // Not yet written to: the message may still be another receiver's.
     let is_ready = |size: usize| user::check(into, size, true).is_ok();

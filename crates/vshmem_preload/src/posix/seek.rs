@@ -34,7 +34,7 @@ fn from_size(file: c_int, id: i32, offset: off_t, from: c_int) -> Result<off_t, 
 }
 
 /// Where the next read or write begins.
-pub fn place_of(file: c_int) -> Result<u64, Errno> {
+pub fn position_of(file: c_int) -> Result<u64, Errno> {
     moved(file, 0, libc::SEEK_CUR).map(|position| position as u64)
 }
 

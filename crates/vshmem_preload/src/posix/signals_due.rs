@@ -13,30 +13,30 @@ pub const NO_SIGNAL: u64 = 0;
 /// A sender does not wait longer for a signal: its thread may be stopped by a debugger.
 const MOST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A due for a number; used again, and never given back.
-struct DueSignal {
+/// Room for a number; used again, and never given back.
+struct Entry {
     /// [`NO_SIGNAL`]: none.
     number: AtomicU64,
-    next: AtomicPtr<DueSignal>,
+    next: AtomicPtr<Entry>,
 }
 
-static FIRST: AtomicPtr<DueSignal> = AtomicPtr::new(null_mut());
+static FIRST: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
 /// In a child it goes on from its parent's, whose numbers mean nothing to it.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 /// How many are due no more: a word to sleep on.
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
-fn each() -> impl Iterator<Item = &'static DueSignal> {
-    let follow = |at: &AtomicPtr<DueSignal>| {
-        // SAFETY: null, or a due that `begin` has leaked and published.
+fn each() -> impl Iterator<Item = &'static Entry> {
+    let follow = |at: &AtomicPtr<Entry>| {
+        // SAFETY: null, or an entry that `begin` has leaked and published.
         unsafe { at.load(Ordering::Acquire).as_ref() }
     };
-    std::iter::successors(follow(&FIRST), move |due| follow(&due.next))
+    std::iter::successors(follow(&FIRST), move |entry| follow(&entry.next))
 }
 
 /// As long as it lives, the signal of a registration is due.
 pub struct SignalDue {
-    due: &'static DueSignal,
+    entry: &'static Entry,
     number: u64,
 }
 
@@ -45,21 +45,21 @@ impl SignalDue {
     pub fn begin() -> Self {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        let is_taken = |due: &&'static DueSignal| {
-            due.number.compare_exchange(NO_SIGNAL, number, order, failed).is_ok()
+        let is_taken = |entry: &&'static Entry| {
+            entry.number.compare_exchange(NO_SIGNAL, number, order, failed).is_ok()
         };
-        if let Some(due) = each().find(is_taken) {
-            return Self { due, number };
+        if let Some(entry) = each().find(is_taken) {
+            return Self { entry, number };
         }
         let next = AtomicPtr::new(null_mut());
-        let due: &'static DueSignal =
-            Box::leak(Box::new(DueSignal { number: AtomicU64::new(number), next }));
-        let new = from_ref(due).cast_mut();
+        let entry: &'static Entry =
+            Box::leak(Box::new(Entry { number: AtomicU64::new(number), next }));
+        let new = from_ref(entry).cast_mut();
         loop {
             let first = FIRST.load(Ordering::Relaxed);
-            due.next.store(first, Ordering::Relaxed);
+            entry.next.store(first, Ordering::Relaxed);
             if FIRST.compare_exchange(first, new, Ordering::Release, Ordering::Relaxed).is_ok() {
-                return Self { due, number };
+                return Self { entry, number };
             }
         }
     }
@@ -72,7 +72,7 @@ impl SignalDue {
 
 impl Drop for SignalDue {
     fn drop(&mut self) {
-        self.due.number.store(NO_SIGNAL, Ordering::Release);
+        self.entry.number.store(NO_SIGNAL, Ordering::Release);
         ENDED.fetch_add(1, Ordering::Release);
         futex_wake(&ENDED);
     }
@@ -80,7 +80,7 @@ impl Drop for SignalDue {
 
 /// Whether the signal of the registration of this number is still due.
 fn is_due(number: u64) -> bool {
-    each().any(|due| due.number.load(Ordering::Acquire) == number)
+    each().any(|entry| entry.number.load(Ordering::Acquire) == number)
 }
 
 /// Waits until the registration of this number has sent its signal, or need not send it any more.

@@ -95,7 +95,7 @@ fn allocate_known(
     let end = offset.checked_add(bytes).ok_or(Errno::FBIG)? as u64;
     let session = current::session()?;
     let state = session.client().posix_shm_stat(id)?;
-    if end <= state.size || mode & libc::FALLOC_FL_KEEP_SIZE != 0 && end <= state.room {
+    if end <= state.size || mode & libc::FALLOC_FL_KEEP_SIZE != 0 && end <= state.capacity {
         return Ok(());
     }
     if mode & libc::FALLOC_FL_KEEP_SIZE != 0 {

@@ -23,7 +23,7 @@ const BLOCK: u64 = 512;
 struct FileState {
     inode: u64,
     size: u64,
-    room: u64,
+    capacity: u64,
     mode: u32,
     uid: u32,
     gid: u32,
@@ -42,7 +42,7 @@ fn ask(file: c_int) -> Option<FileState> {
                 this_client.posix_shm_stat(id).ok().map(|state| FileState {
                     inode: FIRST_INODE + u64::from(state.id as u32),
                     size: state.size,
-                    room: state.room,
+                    capacity: state.capacity,
                     mode: state.mode,
                     uid: state.uid,
                     gid: state.gid,
@@ -54,7 +54,7 @@ fn ask(file: c_int) -> Option<FileState> {
             Object::Queue(id) => this_client.mq_stat(id).ok().map(|state| FileState {
                 inode: 2 * FIRST_INODE + u64::from(id as u32),
                 size: QUEUE_BYTES,
-                room: 0,
+                capacity: 0,
                 mode: state.permission.mode,
                 uid: state.permission.uid,
                 gid: state.permission.gid,
@@ -107,7 +107,7 @@ fn describe(file: c_int, into: &mut libc::stat) {
     into.st_nlink = state.named.into();
     (into.st_uid, into.st_gid) = (state.uid, state.gid);
     into.st_size = state.size as libc::off_t;
-    into.st_blocks = (state.room / BLOCK) as libc::blkcnt_t;
+    into.st_blocks = (state.capacity / BLOCK) as libc::blkcnt_t;
     into.st_atime = state.attach_time.max(state.changed).into();
     (into.st_mtime, into.st_ctime) = (state.changed.into(), state.changed.into());
     (into.st_atime_nsec, into.st_mtime_nsec, into.st_ctime_nsec) = (0, 0, 0);
@@ -140,7 +140,7 @@ fn describe_more(file: c_int, into: &mut libc::statx) {
     into.stx_nlink = state.named.into();
     (into.stx_uid, into.stx_gid) = (state.uid, state.gid);
     into.stx_size = state.size;
-    into.stx_blocks = state.room / BLOCK;
+    into.stx_blocks = state.capacity / BLOCK;
     for (stamp, seconds) in [
         (&mut into.stx_atime, state.attach_time.max(state.changed)),
         (&mut into.stx_mtime, state.changed),

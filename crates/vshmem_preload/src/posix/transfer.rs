@@ -96,7 +96,7 @@ impl Transfer {
     fn begin(self, session: &Session, id: i32) -> Result<u64, Errno> {
         let at = match self.at {
             Some(at) => u64::try_from(at).map_err(|_| Errno::INVAL)?,
-            None => seek::place_of(self.file)?,
+            None => seek::position_of(self.file)?,
         };
         if self.way == Way::Write && appends(self.file) {
             return session.client().posix_shm_stat(id).map(|state| state.size);

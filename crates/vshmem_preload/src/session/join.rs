@@ -117,8 +117,8 @@ fn take_over_descriptors() {
 }
 
 fn open() -> Result<Session, SessionError> {
-    let place = std::env::var("VSHMEM_POOL").unwrap_or_default();
-    let link = vshmem_session::find(&place)?;
+    let pool = std::env::var("VSHMEM_POOL").unwrap_or_default();
+    let link = vshmem_session::find(&pool)?;
     Session::join(link)
 }
 

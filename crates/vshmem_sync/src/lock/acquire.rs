@@ -89,7 +89,7 @@ pub(super) fn acquire(
     // Written down first, so that the thread that reaps this process knows which lock it may hold.
     // The slot's former record is carried out: that it seems to be of this lock now has no effect.
     lock_context.map.store(
-        field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, log_lock),
+        field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, intent_lock),
         offset,
         Ordering::Relaxed,
     )?;

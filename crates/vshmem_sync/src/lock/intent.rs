@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::Scratch;
-use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES};
+use vshmem_wire::{Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES};
 
 use super::context::LockContext;
 use super::record::{before, write_record};
@@ -22,8 +22,8 @@ pub(super) struct Overflow {
 #[derive(Debug)]
 pub struct Txn<'a> {
     lock_context: LockContext<'a>,
-    near: ArrayVec<LogEntry, LOG_ENTRIES>,
-    far: Option<Scratch<LogEntry>>,
+    near: ArrayVec<IntentEntry, INTENT_ENTRIES>,
+    far: Option<Scratch<IntentEntry>>,
     far_used: usize,
     overflow: Option<Overflow>,
     /// Words looked at since the change was begun.
@@ -32,8 +32,8 @@ pub struct Txn<'a> {
     written_aside: u64,
 }
 
-/// Words that one change may look at. Honest ones stay far below; a change that goes round in
-/// tables that a peer has tied together ends here.
+/// Words that one change may read. A correct change reads far fewer; the limit ends one that
+/// follows a cycle which a hostile peer has made.
 const MOST_STEPS: u32 = 1 << 27;
 
 impl<'a> Txn<'a> {
@@ -69,12 +69,12 @@ impl<'a> Txn<'a> {
     /// How many more words this change can write.
     #[must_use]
     #[inline]
-    pub fn room(&self) -> usize {
+    pub fn remaining_entries(&self) -> usize {
         self.near.remaining_capacity() + self.overflow.map_or(0, |o| o.entries - self.far_used)
     }
 
     #[inline]
-    fn staged(&mut self, offset: u64) -> Option<&mut LogEntry> {
+    fn staged(&mut self, offset: u64) -> Option<&mut IntentEntry> {
         self.steps = self.steps.saturating_add(1 + (self.far_used / 64) as u32);
         // Newest first: what was written last is most likely to be asked for.
         if let Some(far) = &mut self.far
@@ -145,7 +145,7 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// When the record is full.
     pub fn replace_first(&mut self, offset: u64, old: Cell, word: u64) -> Result<(), Fault> {
-        self.push(LogEntry { offset, old: old.word, tag: old.tag, new: word })
+        self.push(IntentEntry { offset, old: old.word, tag: old.tag, new: word })
     }
 
     /// Writes `word` into the cell at `offset`, which was `old` before this change.
@@ -162,7 +162,7 @@ impl<'a> Txn<'a> {
     }
 
     #[inline]
-    fn push(&mut self, entry: LogEntry) -> Result<(), Fault> {
+    fn push(&mut self, entry: IntentEntry) -> Result<(), Fault> {
         if self.near.try_push(entry).is_ok() {
             return Ok(());
         }
@@ -238,7 +238,7 @@ impl<'a> Txn<'a> {
 
     /// How many cells between two offsets this change writes.
     pub fn writes_within(&mut self, range: std::ops::Range<u64>) -> u64 {
-        let is_within = |entry: &&LogEntry| range.contains(&entry.offset);
+        let is_within = |entry: &&IntentEntry| range.contains(&entry.offset);
         let near = self.near.iter().filter(is_within).count();
         let far = self
             .far

@@ -3,7 +3,8 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{
-    CELL_BYTES, Cell, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ThreadSlot, WORD_BYTES,
+    CELL_BYTES, Cell, INTENT_ENTRIES, IntentEntry, IntentHead, MORE_LOG_ENTRIES, ThreadSlot,
+    WORD_BYTES,
 };
 
 use super::context::LockContext;
@@ -12,22 +13,22 @@ use crate::fault::Fault;
 
 /// What the cell of an entry holds before the change.
 #[inline]
-pub(super) fn before(entry: &LogEntry) -> Cell {
+pub(super) fn before(entry: &IntentEntry) -> Cell {
     Cell { word: entry.old, tag: entry.tag }
 }
 
 /// Makes the record of a thread slot invalid, before any of its words is overwritten: a thread that
 /// still carries it out must see that. Barrier REWRITE: pairs with the fence in [`carry_out`].
 pub(super) fn close_record(map: &Map, slot: u64) -> Result<(), Fault> {
-    map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
+    map.store(field!(slot, ThreadSlot, intent_head), 0, Ordering::Relaxed)?;
     vshmem_mem::fence(Ordering::Release);
     Ok(())
 }
 
 /// `None` when it does not lie in the pool.
-fn read_entry(map: &Map, at: u64) -> Option<LogEntry> {
+fn read_entry(map: &Map, at: u64) -> Option<IntentEntry> {
     let word = |nth: u64| map.load(at.checked_add(nth * WORD_BYTES)?, Ordering::Relaxed).ok();
-    Some(LogEntry { offset: word(0)?, old: word(1)?, tag: word(2)?, new: word(3)? })
+    Some(IntentEntry { offset: word(0)?, old: word(1)?, tag: word(2)?, new: word(3)? })
 }
 
 /// Writes a record into a thread slot: the entries `near` there, and those that are `far` at an
@@ -37,37 +38,37 @@ pub(super) fn write_record(
     lock_context: &LockContext<'_>,
     lock: u64,
     committed: u64,
-    near: &[LogEntry],
-    far: Option<(u64, &[LogEntry])>,
+    near: &[IntentEntry],
+    far: Option<(u64, &[IntentEntry])>,
 ) -> Result<(), Fault> {
     let map = lock_context.map;
     let slot = lock_context.slot_at(lock_context.slot)?;
     close_record(map, slot)?;
-    write_entries(map, field!(slot, ThreadSlot, log), near)?;
+    write_entries(map, field!(slot, ThreadSlot, intents), near)?;
     let mut entries = near.len();
     if let Some((offset, far)) = far {
         write_entries(map, offset, far)?;
-        map.store(field!(slot, ThreadSlot, log_more), offset, Ordering::Relaxed)?;
+        map.store(field!(slot, ThreadSlot, more_intents), offset, Ordering::Relaxed)?;
         entries += far.len();
     }
-    map.store(field!(slot, ThreadSlot, log_lock), lock, Ordering::Relaxed)?;
-    let head = LogHead { tag: committed, entries: entries as u64 }.pack();
+    map.store(field!(slot, ThreadSlot, intent_lock), lock, Ordering::Relaxed)?;
+    let head = IntentHead { tag: committed, entries: entries as u64 }.pack();
     // Part of COMMIT: pairs with the acquire of the head in `carry_out`.
-    map.store(field!(slot, ThreadSlot, log_head), head, Ordering::Release)?;
+    map.store(field!(slot, ThreadSlot, intent_head), head, Ordering::Release)?;
     Ok(())
 }
 
 #[inline]
-fn write_entries(map: &Map, mut at: u64, entries: &[LogEntry]) -> Result<(), Fault> {
+fn write_entries(map: &Map, mut at: u64, entries: &[IntentEntry]) -> Result<(), Fault> {
     for entry in entries {
         write_entry(map, at, entry)?;
-        at += size_of::<LogEntry>() as u64;
+        at += size_of::<IntentEntry>() as u64;
     }
     Ok(())
 }
 
 #[inline]
-fn write_entry(map: &Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
+fn write_entry(map: &Map, at: u64, entry: &IntentEntry) -> Result<(), Fault> {
     for (nth, word) in [entry.offset, entry.old, entry.tag, entry.new].into_iter().enumerate() {
         map.store(at + nth as u64 * WORD_BYTES, word, Ordering::Relaxed)?;
     }
@@ -88,20 +89,20 @@ pub(super) fn carry_out(
 ) -> Result<(), Fault> {
     let map = lock_context.map;
     let Ok(slot) = lock_context.slot_at(owner) else { return Ok(()) };
-    let head_at = field!(slot, ThreadSlot, log_head);
-    let lock_at = field!(slot, ThreadSlot, log_lock);
+    let head_at = field!(slot, ThreadSlot, intent_head);
+    let lock_at = field!(slot, ThreadSlot, intent_lock);
     let head = map.load(head_at, Ordering::Acquire)?;
-    let Some(count) = LogHead::entries_for(head, tag) else { return Ok(()) };
+    let Some(count) = IntentHead::entries_for(head, tag) else { return Ok(()) };
     if map.load(lock_at, Ordering::Relaxed)? != lock {
         return Ok(());
     }
-    let more = map.load(field!(slot, ThreadSlot, log_more), Ordering::Relaxed)?;
-    let near = LOG_ENTRIES as u64;
+    let more = map.load(field!(slot, ThreadSlot, more_intents), Ordering::Relaxed)?;
+    let near = INTENT_ENTRIES as u64;
     for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
         let at = if index < near {
-            Some(field!(slot, ThreadSlot, log) + index * size_of::<LogEntry>() as u64)
+            Some(field!(slot, ThreadSlot, intents) + index * size_of::<IntentEntry>() as u64)
         } else {
-            more.checked_add((index - near) * size_of::<LogEntry>() as u64)
+            more.checked_add((index - near) * size_of::<IntentEntry>() as u64)
         };
         let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
         // Pairs with REWRITE in `close_record`: if a word of a newer record was read

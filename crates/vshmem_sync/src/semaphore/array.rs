@@ -34,10 +34,10 @@
 //! What the array's word says of an array that was done or cancelled stays so. So does what has
 //! been concluded from it, until the semaphore is swapped.
 //!
-//! # Sets that go
+//! # Removed sets
 //! As with single operations: whether the set stands is asked after its cells were read. A thread
-//! that takes a set apart closes all its semaphores, which raises their tags. An array that is
-//! opened later, by one who is late, is of no semaphore: all its swaps fail. The next one finds it
+//! that takes a set apart closes all its semaphores, which raises their tags. An array that a
+//! delayed thread opens afterwards holds no semaphore: all its swaps fail. The next one finds it
 //! open, in whatever set has the slot by then, and cancels it.
 
 use arrayvec::ArrayVec;

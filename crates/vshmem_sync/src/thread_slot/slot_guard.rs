@@ -13,13 +13,14 @@ use crate::fault::Fault;
 const MOST_SLOTS: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Slot guards that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
-/// Calls of one thread inside each other, by way of handlers, which are not doubted.
+/// How deep calls of one thread may nest, by way of signal handlers, before a slot in use is taken
+/// to be abandoned.
 const NESTED: usize = 8;
 
 /// Whom thread slots are claimed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotOwner {
-    /// Its name.
+    /// Its client id.
     pub client: ClientId,
     /// Offset of the list of what it has claimed; `None` for who is only just joining.
     pub list: Option<u64>,

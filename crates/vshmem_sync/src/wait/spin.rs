@@ -36,10 +36,9 @@ use super::poll_interval::{PollIntervals, Polled};
 use super::sleep_cost::{LONGEST_TRIAL, SleepCost, SleepMeter};
 use super::yielding::{Yielding, store_changed, yield_cpu};
 
-/// A thread that has spun without success still spins for the time in which a peer answers that is
-/// spinning itself.
+/// The shortest spin of a thread whose last one failed: a peer that spins itself answers within it.
 const PROMPT: u32 = 1 << 13;
-/// Trials that are so many waits apart have failed some times: there is no such peer.
+/// When trials are so many waits apart, several have failed: no peer answers quickly.
 const TRIALS_FAIL: u32 = 256;
 /// Trials on end, after one that has succeeded.
 const STREAK: u32 = 8;
@@ -79,7 +78,7 @@ enum Plan {
 pub struct Spin {
     is_forbidden: bool,
     sleeping: SleepCost,
-    /// Whether the last poll was without success.
+    /// Whether the last spin was without success.
     in_vain: AtomicU32,
     /// Waits until the next trial.
     left: AtomicU32,
@@ -129,11 +128,11 @@ impl Spin {
         self.sleeping.measure_wake(wake)
     }
 
-    /// Spins until `changed` says so of a word, or the timeout is over; says which it was.
+    /// Spins until `changed` says so of a word (true), or it has spun as long as it may (false).
     pub fn until(&self, waker_cpu: WakerCpu, mut changed: impl FnMut() -> bool) -> bool {
         let mut look = self.begin(waker_cpu, Polled::Word);
         loop {
-            if look.is_over() {
+            if look.pause_or_end() {
                 return false;
             }
             if changed() {
@@ -187,7 +186,7 @@ impl Spin {
     /// How long a wait may spin, and whether it is a trial.
     fn length(&self) -> (u64, bool) {
         let cost = self.cost();
-        if self.is_trial(cost) {
+        if self.take_trial(cost) {
             // A little longer, as no two wake-ups last the same.
             let span = self.sleeping.span();
             return ((span + span / 4).clamp(cost, LONGEST_TRIAL).into(), true);
@@ -202,9 +201,9 @@ impl Spin {
         (length.into(), false)
     }
 
-    /// Whether this wait is a trial. Other threads may count the same wait: it is only now and
-    /// then.
-    fn is_trial(&self, cost: u32) -> bool {
+    /// Counts this wait, and says whether it is a trial. Other threads may count the same wait: it
+    /// is only now and then.
+    fn take_trial(&self, cost: u32) -> bool {
         let left = self.left.load(Relaxed).saturating_sub(1);
         self.left.store(left, Relaxed);
         if left > 0 {
@@ -234,13 +233,14 @@ pub struct SpinWait<'a, T> {
 }
 
 impl<T: Fn() -> u64> SpinWait<'_, T> {
-    /// To be called before each poll: whether it is not worth another one.
+    /// To be called before each poll. Pauses for as long as polls are apart, or yields the CPU
+    /// once; true: another poll is not worth it.
     #[inline]
-    pub fn is_over(&mut self) -> bool {
+    pub fn pause_or_end(&mut self) -> bool {
         /// Polls from one reading of the counter to the next.
         const TURNS: u32 = 4;
-        let Plan::SpinWait { length, .. } = self.plan else { return !self.has_yielded() };
-        if self.turns.is_multiple_of(TURNS) && self.is_late(length) {
+        let Plan::SpinWait { length, .. } = self.plan else { return !self.yield_once() };
+        if self.turns.is_multiple_of(TURNS) && self.check_clock(length) {
             return true;
         }
         // None in tests, whose clock is made up.
@@ -251,9 +251,9 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
         false
     }
 
-    /// Gives the CPU away, the first time, if that is the plan.
+    /// Yields the CPU the first time, if that is the plan; says whether it did.
     #[cold]
-    fn has_yielded(&mut self) -> bool {
+    fn yield_once(&mut self) -> bool {
         if self.plan != Plan::Yield {
             return false;
         }
@@ -267,7 +267,9 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
         true
     }
 
-    fn is_late(&mut self, length: u64) -> bool {
+    /// Whether the spin has lasted as long as it may, or this thread did not run for a while; both
+    /// are remembered for the next waits.
+    fn check_clock(&mut self, length: u64) -> bool {
         let now = (self.now)();
         let gap = now.wrapping_sub(self.last);
         self.last = now;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, LockContext, SlotCache, Txn, load_value, with_lock};
-use vshmem_wire::{Area, Cell, LogEntry, PAGE_BYTES, ThreadSlot};
+use vshmem_wire::{Area, Cell, IntentEntry, PAGE_BYTES, ThreadSlot};
 
 /// Thread slots lie in front, cells where a record may name them.
 pub const THREADS: Area = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 3 };
@@ -73,8 +73,8 @@ pub fn cells(bytes: u64) -> Arc<Map> {
 /// A pool with thread slots, as far as locks and short intent records use them.
 pub fn cells_and_slots() -> Arc<Map> {
     const ENTRIES: usize = 4;
-    let record = offset_of!(ThreadSlot, log_lock)
-        ..offset_of!(ThreadSlot, log) + ENTRIES * size_of::<LogEntry>();
+    let record = offset_of!(ThreadSlot, intent_lock)
+        ..offset_of!(ThreadSlot, intents) + ENTRIES * size_of::<IntentEntry>();
     let is_used = |at: u64| record.contains(&((at % THREADS.stride) as usize));
     Arc::new(Map::with_words(END as usize, is_used))
 }

@@ -23,8 +23,8 @@ ctypes.memmove(libc.shmat(segment, None, 0), text, len(text))
 
 /// Gives nodes 0 and 1 half of a pool's pages each, before anybody has opened it; the offset at
 /// which node 1's begin.
-fn give_ranges(place: &Path) -> usize {
-    let mut pool = fs::read(place).unwrap();
+fn give_ranges(path: &Path) -> usize {
+    let mut pool = fs::read(path).unwrap();
     let at = offset_of!(Superblock, geometry);
     let bytes = pool[at..at + size_of::<Geometry>()].try_into().unwrap();
     let geometry = Geometry::from_bytes(&bytes);
@@ -41,15 +41,15 @@ fn give_ranges(place: &Path) -> usize {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     pool[end..end + 8].copy_from_slice(&checksum.to_ne_bytes());
-    fs::write(place, &pool).unwrap();
+    fs::write(path, &pool).unwrap();
     let data = usize::try_from(geometry.layout().unwrap().data.offset).unwrap();
     data + half as usize * 4096
 }
 
 fn told_node() {
     let pool = crate::machine().pool("32M");
-    let place = pool.path();
-    let border = give_ranges(&place);
+    let path = pool.path();
+    let border = give_ranges(&path);
     let guests = Guests::boot(crate::machine(), "nodes", 1, pool, &[]);
     let mut key = 0x5e50;
     // On which node a segment lies that is made after these commands.
@@ -58,7 +58,7 @@ fn told_node() {
         let text = format!("segment-{key:x}-of-this-test");
         let line = format!("{commands}\n{words} vshmem run -- python3 -c '{MAKE}' {key} {text}");
         guests.shell(1, &line).ok();
-        let pool = fs::read(&place).unwrap();
+        let pool = fs::read(&path).unwrap();
         let found = pool.windows(text.len()).position(|bytes| bytes == text.as_bytes());
         u32::from(found.expect("the segment's text is in the pool") >= border)
     };

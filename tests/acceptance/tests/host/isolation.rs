@@ -19,25 +19,25 @@ pub fn paths() {
     }
     let public = build::public();
     let pool = Pool::new("32M", &[]);
-    let (place, vshmem) =
+    let (path, vshmem) =
         (pool.path().display().to_string(), public.join("vshmem").display().to_string());
     let nobody = |words: &[&str]| run(Command::new("setpriv").args(build::NOBODY).args(words));
     let refusals: [&[&str]; 6] = [
         &[&vshmem, "run", "--pool", pool.name(), "--", "true"],
-        &[&vshmem, "run", "--pool", &place, "--", "true"],
+        &[&vshmem, "run", "--pool", &path, "--", "true"],
         &[&vshmem, "ls", "--pool", pool.name()],
         &[&vshmem, "rm", "-a", "--pool", pool.name()],
         &[&vshmem, "pool", "check", pool.name()],
         &[&vshmem, "pool", "rm", "--force", pool.name()],
     ];
     for words in refusals {
-        nobody(words).refused(1, &[&place]);
+        nobody(words).refused(1, &[&path]);
     }
     // And by hand, past the command: errno at the call, and a sentence for who asks.
     let actor = build::actor();
     let settings = [
         format!("LD_PRELOAD={}", public.join("libvshmem_preload.so").display()),
-        format!("VSHMEM_POOL={place}"),
+        format!("VSHMEM_POOL={path}"),
         format!(
             "printf 'shmget 0 4096 0600\\nsemget 0 1 0600\\nmsgget 0 0600\\n' | {}",
             actor.display()
@@ -46,8 +46,8 @@ pub fn paths() {
     let [library, at, line] = &settings;
     let ran = nobody(&["env", library, at, "VSHMEM_LOG=info", "sh", "-c", line]);
     assert_eq!(ran.out, "-1 ENOSYS\n".repeat(3), "{ran:?}");
-    assert!(ran.err.contains(&place), "{ran:?}");
-    assert_ne!(nobody(&["cat", &place]).code, 0);
-    assert_ne!(nobody(&["sh", "-c", &format!(": >>{place}")]).code, 0);
+    assert!(ran.err.contains(&path), "{ran:?}");
+    assert_ne!(nobody(&["cat", &path]).code, 0);
+    assert_ne!(nobody(&["sh", "-c", &format!(": >>{path}")]).code, 0);
     pool.assert_clean();
 }

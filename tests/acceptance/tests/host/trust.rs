@@ -109,22 +109,22 @@ pub fn private() {
         return;
     }
     let pool = Pool::new("16M", &[]);
-    let place = std::path::PathBuf::from(format!("/dev/shm/vshmem.private-{USER}"));
-    let _ = std::fs::remove_file(&place);
-    std::fs::hard_link(pool.path(), &place).unwrap();
+    let path = std::path::PathBuf::from(format!("/dev/shm/vshmem.private-{USER}"));
+    let _ = std::fs::remove_file(&path);
+    std::fs::hard_link(pool.path(), &path).unwrap();
     for (owner, mode, words) in
         [(USER + 1, 0o666, "belongs to user"), (USER, 0o660, "others may use it")]
     {
-        chown(&place, Some(owner), None).unwrap();
-        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(mode)).unwrap();
+        chown(&path, Some(owner), None).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         let ran = run(Command::new("env")
             .arg(format!("LD_PRELOAD={}", build::binaries().join("libvshmem_preload.so").display()))
-            .arg(format!("VSHMEM_POOL={}", place.display()))
+            .arg(format!("VSHMEM_POOL={}", path.display()))
             .args(["VSHMEM_LOG=info", "sh", "-c", "printf 'shmget 0 4096 0600\\n' | exec \"$0\""])
             .arg(build::actor()));
         assert_eq!(ran.out, "-1 ENOSYS\n", "{ran:?}");
         assert!(ran.err.contains(words), "{ran:?}");
     }
-    std::fs::remove_file(&place).unwrap();
+    std::fs::remove_file(&path).unwrap();
     chown(pool.path(), Some(0), None).unwrap();
 }

@@ -49,7 +49,7 @@ fn hints(pool: &HostPool, form: Form) -> Vec<String> {
     let mut hints = Vec::new();
     let (name, path) = (&pool.name, pool.path.display());
     // A hook in the CDI file starts it.
-    if form != Form::Cdi && !Role::Keeper.is_held(&pool.path) {
+    if form != Form::Cdi && !Role::PermanentAgent.is_held(&pool.path) {
         hints.push(format!(
             "pool {name}: start `vshmem agent --keep --pool {path}` on the host as root, so that what a container holds is given back when it ends"
         ));

@@ -144,7 +144,7 @@ impl Run {
         clear_leftovers(&contents.sessions);
         show::line(self.course(&contents))?;
         let command = own_binary()?;
-        let mut paths = Places::new(Setup {
+        let mut places = Places::new(Setup {
             kernels: Kernels::of(self.programs.clone(), &command),
             command,
             lab: self.lab.clone(),
@@ -155,9 +155,9 @@ impl Run {
         })?;
         let session = Session { facts, process: this_process() };
         let time = self.minutes.map(|minutes| Duration::from_secs(60 * minutes));
-        let course = resume_for(&mut journal, &mut contents, session, &mut paths, &terminal, time);
+        let course = resume_for(&mut journal, &mut contents, session, &mut places, &terminal, time);
         terminal.clear();
-        drop(paths);
+        drop(places);
         let ended = match course {
             Err(Error::Stopped) => {
                 return failed(format!(

@@ -41,7 +41,7 @@ fn look() -> Result<SharedMemoryMount, Errno> {
 fn judge(found: Result<SharedMemoryMount, Errno>, is_given: bool) -> Line {
     const MOUNT: &str = "`mkdir -p /dev/shm && mount -t tmpfs -o size=50%,mode=1777 tmpfs /dev/shm`; for a container: `--shm-size=1g`";
     let SharedMemoryMount { is_memory, is_writable, free, total } = match found {
-        Ok(path) => path,
+        Ok(mount) => mount,
         Err(errno) => return Line::bad(WHAT, errno.to_string(), MOUNT),
     };
     let room = format!("{} free of {}", size::show(free), size::show(total));
@@ -75,13 +75,13 @@ mod tests {
         assert!(judge(Ok(good), false).good);
         let little = SharedMemoryMount { free: 1 << 20, ..good };
         assert!(judge(Ok(little), true).remedy.is_none(), "a guest that has a pool");
-        for path in [
+        for found in [
             Ok(little),
             Ok(SharedMemoryMount { is_memory: false, ..good }),
             Ok(SharedMemoryMount { is_writable: false, ..good }),
             Err(Errno::NOENT),
         ] {
-            let line = judge(path, false);
+            let line = judge(found, false);
             assert!(!line.good && line.has_command(), "{line:?}");
         }
     }

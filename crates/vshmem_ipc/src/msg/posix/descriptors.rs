@@ -107,7 +107,7 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
         if !queue.alive(txn)? || is_unused(txn, &queue)? {
             return Ok(Err(Errno::BADF));
         }
-        let counted = count(txn, layout, context.me(), queue.index, 1)?;
+        let counted = count(txn, layout, context.client_id(), queue.index, 1)?;
         Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
     }))
 }
@@ -125,7 +125,7 @@ pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
             return Ok(Err(Errno::BADF));
         }
         let one = AttachCount::descriptors(1);
-        discount(txn, layout, context.me(), queue.index, one).map(Ok)
+        discount(txn, layout, context.client_id(), queue.index, one).map(Ok)
     }))?;
     unused.map_or(Ok(()), |queue| remove_unused(context, &lock_context, &queue))
 }

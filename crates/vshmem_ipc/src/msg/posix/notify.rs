@@ -28,7 +28,7 @@ pub(crate) fn fire(
     let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else { return Ok(None) };
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let at = thread_at(layout, slot)?;
-    let is_own = txn.get_word(field!(at, ThreadSlot, owner))? == context.me().word();
+    let is_own = txn.get_word(field!(at, ThreadSlot, owner))? == context.client_id().word();
     // It stays as long as the thread is in the wait queue.
     let number = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
     end(txn, layout, queue, slot, 0, wakes)?;
@@ -114,7 +114,7 @@ pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
             return Ok(Ok(()));
         };
         let owner = txn.get_word(field!(thread_at(layout, slot)?, ThreadSlot, owner))?;
-        if owner == context.me().word() {
+        if owner == context.client_id().word() {
             end(txn, layout, &queue, slot, result_of(Errno::CANCELED), &mut wakes)?;
         }
         Ok(Ok(()))

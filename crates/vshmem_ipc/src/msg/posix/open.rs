@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks};
 use crate::msg::create::{self, NewQueue};
 use crate::msg::posix::attributes::QueueSize;
@@ -99,7 +99,7 @@ fn make_or_open(
         };
         describe(context, txn, object_slot, how, caller)?;
         name::enter(context, txn, Kind::Queue, object_slot.index, new)?;
-        if !descriptors::count(txn, layout, context.me(), object_slot.index, 1)? {
+        if !descriptors::count(txn, layout, context.client_id(), object_slot.index, 1)? {
             txn.clear();
             return Ok(Err(Errno::NFILE));
         }
@@ -114,7 +114,7 @@ fn count_in(
     object_slot: ObjectSlot,
     how: &QueueOpen,
     caller: &dyn Caller,
-) -> Verdict<()> {
+) -> ChangeResult<()> {
     if how.create && how.exclusive {
         return Ok(Err(Errno::EXIST));
     }
@@ -125,7 +125,7 @@ fn count_in(
     if let Err(errno) = permission.allow_file(caller, wanted) {
         return Ok(Err(errno));
     }
-    let counted = descriptors::count(txn, layout, context.me(), object_slot.index, 1)?;
+    let counted = descriptors::count(txn, layout, context.client_id(), object_slot.index, 1)?;
     Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
             return Ok(Err(Errno::INVAL));
         }
         let one = AttachCount::descriptors(1);
-        let counted = attach(txn, layout, context.me(), object.object_slot.index, one)?;
+        let counted = attach(txn, layout, context.client_id(), object.object_slot.index, one)?;
         Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
     }))
 }
@@ -46,7 +46,7 @@ pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
             return Ok(Err(Errno::INVAL));
         }
         let one = AttachCount::descriptors(1);
-        let had = detach(txn, layout, context.me(), object.object_slot.index, one)?;
+        let had = detach(txn, layout, context.client_id(), object.object_slot.index, one)?;
         Ok(if had { Ok(()) } else { Err(Errno::INVAL) })
     }))
 }
@@ -66,7 +66,7 @@ pub(crate) fn attach_object(context: &Context, id: i32) -> Result<Attachment, Fa
         }
         let Some(extent) = extent_of(txn, layout, slot)? else { return Ok(Err(Errno::NXIO)) };
         let one = AttachCount::mappings(1);
-        if !attach(txn, layout, context.me(), object.object_slot.index, one)? {
+        if !attach(txn, layout, context.client_id(), object.object_slot.index, one)? {
             return Ok(Err(Errno::NOMEM));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
@@ -85,7 +85,7 @@ pub(crate) fn keep_only(context: &Context, held: &[(i32, u32)]) -> Result<(), Fa
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let head_at = field!(slot_of(layout, context.me())?, ClientSlot, attaches);
+    let head_at = field!(slot_of(layout, context.client_id())?, ClientSlot, attaches);
     let wanted_of = |object_slot: ObjectSlot| {
         let found = held.iter().find(|(id, _)| *id == object_slot.id());
         found.map_or(0, |(_, count)| *count)
@@ -105,11 +105,11 @@ pub(crate) fn keep_only(context: &Context, held: &[(i32, u32)]) -> Result<(), Fa
             let wanted = wanted_of(ObjectSlot { index, sequence });
             if wanted >= has.opened {
                 let more = AttachCount::descriptors(wanted - has.opened);
-                attach(txn, layout, context.me(), index, more)?;
+                attach(txn, layout, context.client_id(), index, more)?;
                 return Ok(Some(true));
             }
             let fewer = AttachCount::descriptors(has.opened - wanted);
-            detach(txn, layout, context.me(), index, fewer)?;
+            detach(txn, layout, context.client_id(), index, fewer)?;
             Ok(Some(!has.minus(fewer).is_none()))
         })?;
         match more {

@@ -36,7 +36,7 @@ pub struct PosixShmStat {
     /// Bytes.
     pub size: u64,
     /// Bytes of memory that it has: up to these its size may be set while it is mapped.
-    pub room: u64,
+    pub capacity: u64,
     /// Mode bits.
     pub mode: u32,
     /// Owner.

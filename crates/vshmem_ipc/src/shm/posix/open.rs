@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{AttachCount, Layout, ObjectHeader, ObjectState, PERM_BITS};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::{change, chunks};
 use crate::pool::id::{Kind, ObjectSlot};
@@ -209,8 +209,8 @@ fn count_descriptor(
     txn: &mut Txn<'_>,
     layout: &Layout,
     object_slot: ObjectSlot,
-) -> Verdict<()> {
-    if attach(txn, layout, context.me(), object_slot.index, AttachCount::descriptors(1))? {
+) -> ChangeResult<()> {
+    if attach(txn, layout, context.client_id(), object_slot.index, AttachCount::descriptors(1))? {
         return Ok(Ok(()));
     }
     txn.clear();

@@ -15,7 +15,7 @@ use vshmem_sync::{Fault, LockContext, Txn, crash_point, field};
 use vshmem_wire::{AttachCount, Layout, ObjectHeader, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::memory::extents::{self, Extent};
@@ -29,7 +29,7 @@ use crate::shm::segment::at;
 
 /// What a change of the size still takes.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum Remaining {
     /// Nothing.
     Done,
     /// Zeros from the new end to the old one; the object is attached once more for it.
@@ -66,9 +66,9 @@ pub(crate) fn set_size(
             begin(context, txn, object, bytes)
         });
         let done = match flatten(begun)? {
-            Step::Done => true,
-            Step::Cut(seen) => cut(context, &lock_context, object, seen, bytes, backing)?,
-            Step::Grow(seen) => {
+            Remaining::Done => true,
+            Remaining::Cut(seen) => cut(context, &lock_context, object, seen, bytes, backing)?,
+            Remaining::Grow(seen) => {
                 let new = New { bytes, pages };
                 grow(context, &lock_context, object, seen, new, backing)?
             }
@@ -89,7 +89,12 @@ pub(super) fn pages_of(context: &Context, bytes: u64) -> Result<u32, Errno> {
 }
 
 /// Sets the size if no memory has to be written for it.
-fn begin(context: &Context, txn: &mut Txn<'_>, object: Object, bytes: u64) -> Verdict<Step> {
+fn begin(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    object: Object,
+    bytes: u64,
+) -> ChangeResult<Remaining> {
     let (layout, slot) = (context.pool().layout(), object.slot);
     if !object.is_alive(txn)? {
         return Ok(Err(Errno::INVAL));
@@ -112,13 +117,13 @@ fn begin(context: &Context, txn: &mut Txn<'_>, object: Object, bytes: u64) -> Ve
         }
     } else if bytes < seen.bytes {
         let one = AttachCount::mappings(1);
-        let counted = attach(txn, layout, context.me(), object.object_slot.index, one)?;
-        return Ok(if counted { Ok(Step::Cut(seen)) } else { Err(Errno::NOMEM) });
+        let counted = attach(txn, layout, context.client_id(), object.object_slot.index, one)?;
+        return Ok(if counted { Ok(Remaining::Cut(seen)) } else { Err(Errno::NOMEM) });
     } else if bytes > room {
-        return Ok(if used.attached == 0 { Ok(Step::Grow(seen)) } else { Err(Errno::NOSPC) });
+        return Ok(if used.attached == 0 { Ok(Remaining::Grow(seen)) } else { Err(Errno::NOSPC) });
     }
     set_bytes(txn, slot, bytes)?;
-    Ok(Ok(Step::Done))
+    Ok(Ok(Remaining::Done))
 }
 
 /// Writes zeros over what is cut off, and makes the object shorter. False when another thread has
@@ -138,7 +143,7 @@ fn cut(
     let lock = context.pool().registry_lock();
     flatten(change::run(context, lock_context, lock, "shm-cut", |txn| {
         let one = AttachCount::mappings(1);
-        if !detach(txn, layout, context.me(), object.object_slot.index, one)? {
+        if !detach(txn, layout, context.client_id(), object.object_slot.index, one)? {
             return Ok(Err(Errno::INVAL));
         }
         // The last attach of an object that was unlinked meanwhile takes it with it, unless this

@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value, load_word};
 use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, PAGE_BYTES, PERM_BITS};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, flatten};
+use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::change;
 use crate::registry::name::{self, NameBytes};
 use crate::registry::permission::{Caller, Permission};
@@ -19,14 +19,14 @@ pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixShmStat, Failure> 
     let (map, slot) = (context.pool().map(), object.slot);
     let get = |at: u64| load_value(map, at);
     let size = segment::bytes(context, object.object_slot, slot)?;
-    let read = || -> Verdict<PosixShmStat> {
+    let read = || -> ChangeResult<PosixShmStat> {
         let permission = Permission::read(map, slot)?;
         let used = AttachCount::unpack(load_word(map, at!(slot, attached))?);
         let name = ObjectName::unpack(load_word(map, at!(slot, name))?);
         Ok(Ok(PosixShmStat {
             id,
             size,
-            room: u64::from(get(at!(slot, pages))?) * PAGE_BYTES,
+            capacity: u64::from(get(at!(slot, pages))?) * PAGE_BYTES,
             mode: permission.mode & PERM_BITS,
             uid: permission.uid,
             gid: permission.gid,

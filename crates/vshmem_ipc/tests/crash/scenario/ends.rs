@@ -44,7 +44,7 @@ pub fn verify_empty(session: &Session, kept_threads: u32) -> Result<(), String> 
         me.queue_remove(id(me.id_of(row)), &ROOT).expect("a removal");
     }
     for row in pool.clients().expect("a list") {
-        if row.index != me.client() && row.domain == me.domain() {
+        if row.index != me.client_slot() && row.domain == me.domain() {
             return Err(format!("client {} is left", row.index));
         }
     }

@@ -144,7 +144,7 @@ pub(super) fn verify_names(session: &Session, order: &Order) -> Result<(), Strin
         if (attached, opened) != (0, 1) {
             return Err(format!("{of}: {attached} attaches and {opened} descriptors"));
         }
-        let bytes = if stat.room > 0 { read(session, id) } else { Vec::new() };
+        let bytes = if stat.capacity > 0 { read(session, id) } else { Vec::new() };
         let (inside, behind) = bytes.split_at(size as usize);
         if of == "shared" && !inside[..SHARED_BYTES as usize].iter().all(|b| *b == CONTENT) {
             return Err(format!("{of}: its content is lost"));

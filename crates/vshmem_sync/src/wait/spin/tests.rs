@@ -16,7 +16,7 @@ fn wait(spin: &Spin, answer: u64) -> (u64, bool) {
     let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, Polled::Word, clock(&at, 200));
     let began = at.get();
     loop {
-        if look.is_over() {
+        if look.pause_or_end() {
             return (at.get() - began, false);
         }
         if at.get() - began >= answer {
@@ -156,7 +156,7 @@ fn wait_here(spin: &Spin, waker_cpu: WakerCpu, is_answered: bool) -> (u32, bool)
     let mut look = spin.begin_at(waker_cpu, Polled::Word, clock(&at, 200));
     let yields = look.plan == Plan::Yield;
     let mut looks = 0;
-    while !look.is_over() {
+    while !look.pause_or_end() {
         looks += 1;
         if yields && is_answered {
             look.succeed();
@@ -200,7 +200,7 @@ fn a_thread_that_was_not_running_stops_looking_for_some_waits() {
     let at = Cell::new(0);
     let gap = |spin: &Spin| {
         let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, Polled::Word, clock(&at, 400_001));
-        assert!(look.is_over());
+        assert!(look.pause_or_end());
     };
     gap(&spin);
     for _ in 0..REST {
