@@ -340,7 +340,7 @@ static void sender_is_another_user(void) { become(1); }
 /* Each in processes of its own: a child has to open its own pool. */
 static int one(const char *name, void (*first)(void), void (*test)(void))
 {
-	char directory[] = "/tmp/vshmem-fabric-XXXXXX", file[64];
+	char directory[] = "/tmp/vshmem-fabric-XXXXXX";
 	int pipes[2][2], status[2];
 	pid_t children[2];
 	if (!mkdtemp(directory) || chmod(directory, 0777) != 0 || pipe2(pipes[0], O_CLOEXEC) != 0
@@ -366,12 +366,9 @@ static int one(const char *name, void (*first)(void), void (*test)(void))
 	}
 	for (int nth = 0; nth < 4; nth++)
 		close(pipes[nth / 2][nth % 2]);
-	for (int nth = 0; nth < 2; nth++) {
+	for (int nth = 0; nth < 2; nth++)
 		waitpid(children[nth], &status[nth], 0);
-		snprintf(file, sizeof(file), "%s/%d", directory, nth);
-		unlink(file);
-	}
-	rmdir(directory);
+	remove_addresses(directory);
 	bool passed = status[0] == 0 && status[1] == 0;
 	printf("%s: %s\n", passed ? "ok" : "FAILED", name);
 	return !passed;

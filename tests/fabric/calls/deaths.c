@@ -148,7 +148,7 @@ static void before_delivery(void)
 
 static int one(void (*test)(void), const char *name)
 {
-	char directory[] = "/tmp/vshmem-fabric-XXXXXX", file[64];
+	char directory[] = "/tmp/vshmem-fabric-XXXXXX";
 	if (!mkdtemp(directory))
 		return 1;
 	/* Each in processes of its own: a child has to open its own pool. */
@@ -167,12 +167,9 @@ static int one(void (*test)(void), const char *name)
 		exit(failures != 0);
 	}
 	int status[2];
-	for (int nth = 0; nth < 2; nth++) {
+	for (int nth = 0; nth < 2; nth++)
 		waitpid(children[nth], &status[nth], 0);
-		snprintf(file, sizeof(file), "%s/%d", directory, nth);
-		unlink(file);
-	}
-	rmdir(directory);
+	remove_addresses(directory);
 	bool passed = status[0] == 0 && WIFSIGNALED(status[1]) && WTERMSIG(status[1]) == SIGKILL;
 	printf("%s: %s\n", passed ? "ok" : "FAILED", name);
 	return !passed;

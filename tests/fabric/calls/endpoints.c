@@ -167,6 +167,16 @@ bool is_filled(const uint8_t *buffer, size_t bytes, uint64_t number)
 	return true;
 }
 
+void remove_addresses(const char *directory)
+{
+	char file[64];
+	for (int nth = 0; nth < 2; nth++) {
+		snprintf(file, sizeof(file), "%s/%d", directory, nth);
+		unlink(file);
+	}
+	rmdir(directory);
+}
+
 bool may_copy(void)
 {
 	int pair[2], process = -1;

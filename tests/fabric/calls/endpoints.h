@@ -66,6 +66,8 @@ extern fi_addr_t peer[ENDPOINTS], self[ENDPOINTS];
 /* Opens all, and exchanges addresses by files in a directory. */
 void open_all(const char *directory);
 void close_all(void);
+/* Removes that directory, when both processes have ended. */
+void remove_addresses(const char *directory);
 /* Reads the completion queue once. */
 void look(void);
 /* Until it has ended: 1 or 2. */

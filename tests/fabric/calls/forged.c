@@ -425,7 +425,7 @@ static bool all_end_well(const pid_t children[3])
 /* Each in processes of its own, with its own sockets between them. */
 static int one(const char *name, void (*test)(void))
 {
-	char directory[] = "/tmp/vshmem-fabric-XXXXXX", file[64];
+	char directory[] = "/tmp/vshmem-fabric-XXXXXX";
 	int forging[2], pair[2];
 	pid_t children[3];
 	if (!mkdtemp(directory) || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, forging) != 0
@@ -450,11 +450,7 @@ static int one(const char *name, void (*test)(void))
 		close(pair[nth]);
 	}
 	bool passed = all_end_well(children);
-	for (int nth = 0; nth < 2; nth++) {
-		snprintf(file, sizeof(file), "%s/%d", directory, nth);
-		unlink(file);
-	}
-	rmdir(directory);
+	remove_addresses(directory);
 	printf("%s: %s\n", passed ? "ok" : "FAILED", name);
 	return !passed;
 }
