@@ -15,12 +15,12 @@
 //! | `stay` | which agent is wanted: for whose pool, while it is in use or while there is one |
 //! | `watch` | its rounds and its sleep; one file for each thing that a round looks after |
 //! | `notify` | datagrams from and to agents of other domains |
-//! | `clean` | free memory kept zeroed |
+//! | `cleaner` | free memory kept zeroed |
 //!
 //! The race of several that start is decided by a lock on the pool's file
 //! ([`vshmem_session::RoleLock`]): one becomes the agent, the others end.
 
-mod clean;
+mod cleaner;
 mod detach;
 mod error;
 mod launch;

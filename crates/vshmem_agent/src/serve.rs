@@ -11,7 +11,7 @@ use vshmem_ipc::JoinError;
 use vshmem_link::measure_rates;
 use vshmem_session::{Role, RoleLock, Session, SessionError};
 
-use crate::clean;
+use crate::cleaner;
 use crate::detach::UP;
 use crate::error::AgentError;
 use crate::notify::Notifier;
@@ -115,8 +115,8 @@ fn watch(
             scope.spawn(|| notifier.send());
         }
         let wake = (this_client.pool().superblock().prepare > 0).then(|| {
-            let (wake, wakeups) = clean::channel();
-            scope.spawn(move || clean::serve(session, &wakeups));
+            let (wake, wakeups) = cleaner::channel();
+            scope.spawn(move || cleaner::clean_until_closed(session, &wakeups));
             wake
         });
         let ending = Watch::new(session, lock, path, stay, wake, notifier.as_ref()).run();

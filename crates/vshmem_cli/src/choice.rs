@@ -86,7 +86,7 @@ fn given(devices: Vec<Listing>) -> Result<Choice, Failure> {
         }
         _ => {
             let names: Vec<String> =
-                pools.into_iter().map(|(_, name)| show::clean(&name)).collect();
+                pools.into_iter().map(|(_, name)| show::sanitized(&name)).collect();
             failed(format!(
                 "no pool is named, and this machine was given several: {}. Name one, as in `vshmem run --pool {} -- CMD`, or set VSHMEM_POOL",
                 names.join(", "),

@@ -163,7 +163,7 @@ fn look(path: &Path) -> Result<Form, Failure> {
         Some(Elf::Dynamic(linker)) if linker != LINKER => refuse(
             &format!(
                 "linked for the C library of {}, the preloaded library for glibc",
-                crate::show::clean(&linker)
+                crate::show::sanitized(&linker)
             ),
             format!("Build it for glibc, {OWN_CALLS}"),
         ),

@@ -43,7 +43,7 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 }
 
 /// Text from a pool, made safe to print: any member could have put escape sequences there.
-pub fn clean(text: &str) -> String {
+pub fn sanitized(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Tables of text.
 
-use crate::show::clean;
+use crate::show::sanitized;
 
 /// A table that is as wide as what is in it.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Table {
 
     /// Adds a row. Empty cells show as `-`.
     pub fn row(&mut self, cells: Vec<String>) {
-        let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { clean(&cell) };
+        let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { sanitized(&cell) };
         self.cells.add_row(cells.into_iter().map(shown));
     }
 }

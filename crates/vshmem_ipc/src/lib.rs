@@ -57,8 +57,8 @@ pub use client::join::JoinError;
 pub use context::WakeScope;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
 pub use listing::rows::{
-    Awaited, ClientRow, DomainKey, DomainRow, Entry, FoundBy, LocalClient, LockRow, ObjectActivity,
-    ObjectRow, Particulars, ThreadActivity, ThreadWait, Usage, WaiterRow,
+    Awaited, ClientRow, DomainKey, DomainRow, FoundBy, LocalClient, LockRow, ObjectActivity,
+    ObjectDetails, ObjectRow, Particulars, ThreadActivity, ThreadWait, Usage, WaiterRow,
 };
 pub use memory::backing::Backing;
 pub use msg::posix::attributes::{PosixQueueStat, QueueSize};

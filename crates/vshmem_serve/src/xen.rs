@@ -28,8 +28,8 @@ const ALL: Duration = Duration::from_secs(10);
 pub enum XenEvent {
     /// A guest has become a member.
     Admitted {
-        /// Its domain.
-        domain: u16,
+        /// Its domid.
+        domid: u16,
         /// Its name.
         name: String,
         /// Its slot.
@@ -52,8 +52,8 @@ pub enum XenEvent {
     },
     /// The grants of a guest that has ended are taken back.
     Revoked {
-        /// Its domain.
-        domain: u16,
+        /// Its domid.
+        domid: u16,
         /// Its name.
         name: String,
         /// Grants that are mapped all the same.
@@ -64,18 +64,18 @@ pub enum XenEvent {
 impl std::fmt::Display for XenEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Admitted { domain, name, slot } => {
-                write!(f, "guest {name} (domain {domain}): granted, slot {slot}")
+            Self::Admitted { domid, name, slot } => {
+                write!(f, "guest {name} (domain {domid}): granted, slot {slot}")
             }
             Self::Refused { why } => write!(f, "not granted: {why}"),
             Self::Delayed { why } => write!(f, "{why}; what was to be done is tried again"),
             Self::Dead { name } => write!(f, "domain {name}: dead (its virtual machine has ended)"),
-            Self::Revoked { domain, name, mapped: 0 } => {
-                write!(f, "guest {name} (domain {domain}): gone, its grants are revoked")
+            Self::Revoked { domid, name, mapped: 0 } => {
+                write!(f, "guest {name} (domain {domid}): gone, its grants are revoked")
             }
-            Self::Revoked { domain, name, mapped } => write!(
+            Self::Revoked { domid, name, mapped } => write!(
                 f,
-                "guest {name} (domain {domain}): gone, its grants are revoked; {mapped} are still mapped"
+                "guest {name} (domain {domid}): gone, its grants are revoked; {mapped} are still mapped"
             ),
         }
     }
@@ -215,12 +215,12 @@ impl XenServer {
                 tell(&XenEvent::Dead { name: dead });
             }
             let mapped = self.pool.release(&member).map_err(xen)?;
-            tell(&XenEvent::Revoked { domain: member.domain, name: member.name, mapped });
+            tell(&XenEvent::Revoked { domid: member.domid, name: member.name, mapped });
         }
         let (admitted, refused) = self.pool.admit().map_err(xen)?;
         for member in admitted {
-            let XenMember { domain, name, slot, .. } = member;
-            tell(&XenEvent::Admitted { domain, name, slot });
+            let XenMember { domid, name, slot, .. } = member;
+            tell(&XenEvent::Admitted { domid, name, slot });
         }
         let refused: BTreeMap<String, ()> =
             refused.into_iter().map(|error| (error.to_string(), ())).collect();

@@ -9,14 +9,14 @@ use vshmem_link::Link;
 
 /// The link's doorbell, as this domain hears it.
 #[derive(Debug)]
-pub struct Doorbell {
+pub struct DoorbellListener {
     /// Where the link says that this domain was notified, or that a process has ended.
     descriptor: Option<OwnedFd>,
     /// Whether waiters of this domain may rely on being notified, when last looked.
     all_can_notify: bool,
 }
 
-impl Doorbell {
+impl DoorbellListener {
     /// Opens it.
     pub fn open(link: &dyn Link) -> Self {
         // Without, waiters look again by themselves.

@@ -3,7 +3,7 @@
 use vshmem_ipc::{Client, DomainRow, Errno};
 use vshmem_wire::DomainState;
 
-use super::host_monitor::{HostMonitor, Peer, Verdict};
+use super::host_monitor::{ForeignDomain, HostMonitor, Verdict};
 
 /// What is known of the host.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Host {
             return Ok(false);
         }
         let heartbeat = pool.heartbeat().map_err(|_| Errno::IO)?;
-        let peers = foreign_peers(this_client)?;
+        let peers = foreign_domains(this_client)?;
         let name = pool.name();
         match self.host_monitor.judge(heartbeat, peers) {
             Verdict::Well => return Ok(false),
@@ -56,7 +56,7 @@ impl Host {
 
 /// The domains with an agent that are neither of this kernel nor of the host's: what the host's own
 /// agents do falls silent with the host's beat, as one agent may be behind both.
-fn foreign_peers(this_client: &Client) -> Result<Vec<Peer>, Errno> {
+fn foreign_domains(this_client: &Client) -> Result<Vec<ForeignDomain>, Errno> {
     let pool = this_client.pool();
     // The pool has no record of the host: then no process can be distinguished from it.
     let Some(host) = pool.host_boot().map_err(|_| Errno::IO)? else { return Ok(Vec::new()) };
@@ -66,7 +66,8 @@ fn foreign_peers(this_client: &Client) -> Result<Vec<Peer>, Errno> {
         let is_foreign = row.boot != host && Some(row.boot) != own;
         is_foreign && row.state == DomainState::Alive && row.agent != 0
     };
-    let peer = |row: &DomainRow| Peer { index: row.index, epoch: row.epoch, lease: row.lease };
+    let peer =
+        |row: &DomainRow| ForeignDomain { index: row.index, epoch: row.epoch, lease: row.lease };
     Ok(rows.iter().filter(is_peer).map(peer).collect())
 }
 

@@ -19,7 +19,7 @@ const APART: u32 = 5;
 
 /// What one round shows of a domain of another kernel, which is not the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer {
+pub struct ForeignDomain {
     pub index: u32,
     pub epoch: u32,
     pub lease: u32,
@@ -41,7 +41,7 @@ pub enum Verdict {
 #[derive(Debug, Default)]
 pub struct HostMonitor {
     heartbeat: Option<u64>,
-    peers: Vec<Peer>,
+    peers: Vec<ForeignDomain>,
     /// The host's beat has changed since it was first seen.
     host_heard: bool,
     /// So has the lease of one of the peers that are there.
@@ -54,9 +54,9 @@ pub struct HostMonitor {
 
 impl HostMonitor {
     /// Takes note of a round: the host's beat, if it attends, and the peers with an agent.
-    pub fn judge(&mut self, heartbeat: Option<u64>, peers: Vec<Peer>) -> Verdict {
+    pub fn judge(&mut self, heartbeat: Option<u64>, peers: Vec<ForeignDomain>) -> Verdict {
         let lease_moved = peers.iter().any(|now| {
-            let same = |then: &&Peer| (then.index, then.epoch) == (now.index, now.epoch);
+            let same = |then: &&ForeignDomain| (then.index, then.epoch) == (now.index, now.epoch);
             self.peers.iter().find(same).is_some_and(|then| then.lease != now.lease)
         });
         let beat_moved = heartbeat != self.heartbeat;
@@ -88,8 +88,8 @@ fn rounds_since(now: bool, before: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn peer(lease: u32) -> Vec<Peer> {
-        vec![Peer { index: 1, epoch: 1, lease }]
+    fn peer(lease: u32) -> Vec<ForeignDomain> {
+        vec![ForeignDomain { index: 1, epoch: 1, lease }]
     }
 
     /// A monitor that has heard the host and a peer.

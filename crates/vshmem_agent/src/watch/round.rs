@@ -9,12 +9,12 @@ use vshmem_link::Link;
 use vshmem_session::{Role, RoleLock, Session};
 
 use super::clients::Clients;
-use super::doorbell::Doorbell;
+use super::doorbell::DoorbellListener;
 use super::host::Host;
 use super::leases::Leases;
 use super::namespaces::Namespaces;
 use super::period::ROUND;
-use crate::clean::CleanerHandle;
+use crate::cleaner::CleanerHandle;
 use crate::notify::Notifier;
 use crate::stay::Stay;
 
@@ -40,7 +40,7 @@ pub struct Watch<'a> {
     path: &'a Path,
     /// Whether the pool is a file of this machine, rather than lent to it.
     on_host: bool,
-    doorbell: Doorbell,
+    doorbell: DoorbellListener,
     host: Host,
     clients: Clients,
     namespaces: Namespaces,
@@ -82,7 +82,7 @@ impl<'a> Watch<'a> {
             lock,
             path,
             on_host,
-            doorbell: Doorbell::open(session.link()),
+            doorbell: DoorbellListener::open(session.link()),
             host: Host::new(on_host),
             clients: Clients::default(),
             namespaces: Namespaces::new(),

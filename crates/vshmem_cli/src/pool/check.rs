@@ -74,7 +74,7 @@ impl Check {
             show::line(format!("pool {}: everything agrees", report.pool))?;
         } else {
             for line in &report.findings {
-                show::line(format!("{}: {}", line.severity, show::clean(&line.what)))?;
+                show::line(format!("{}: {}", line.severity, show::sanitized(&line.what)))?;
             }
         }
         if clean { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::FAILURE) }

@@ -228,12 +228,12 @@ fn create_xen(request: &CreateRequest, slots: Option<u32>, names: Vec<String>) -
         eprintln!("vshmem: pool {}: {error}", request.name);
     }
     let mut members = vec!["dom0".to_owned()];
-    members.extend(made.members.iter().map(|member| show::clean(&member.name)));
+    members.extend(made.members.iter().map(|member| show::sanitized(&member.name)));
     show::line(format!(
         "pool {}: {} in Xen domain {}, granted to {} ({} at most) at {}",
         request.name,
         size::show(request.bytes),
-        made.domain,
+        made.domid,
         members.join(", "),
         made.slots,
         made.path.display()

@@ -54,7 +54,7 @@ impl Evict {
                 ));
             }
         };
-        let shown = show::clean(&row.name);
+        let shown = show::sanitized(&row.name);
         if is_here(&row) {
             return failed(format!(
                 "pool {}: {shown} is the domain that this command runs in, and cannot evict itself. Run it on the host, or end the programs here instead: `vshmem ls --pool {0}` shows them",

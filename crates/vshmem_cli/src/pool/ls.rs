@@ -158,13 +158,13 @@ impl Ls {
         let unread = rows.iter().filter(|row| row.unread).count();
         for row in rows {
             if let Some(slow) = &row.slow {
-                warnings.push_str(&format!("{}\n", show::clean(slow)));
+                warnings.push_str(&format!("{}\n", show::sanitized(slow)));
             }
             if let Some(error) = &row.error {
-                reasons.push_str(&format!("{}\n", show::clean(error)));
+                reasons.push_str(&format!("{}\n", show::sanitized(error)));
             }
             table.row(vec![
-                show::clean(&row.name.unwrap_or_else(|| "?".into())),
+                show::sanitized(&row.name.unwrap_or_else(|| "?".into())),
                 if row.grade.is_empty() {
                     row.link.to_owned()
                 } else {
@@ -178,7 +178,7 @@ impl Ls {
                 row.group.unwrap_or_default(),
                 number(row.domains),
                 number(row.clients),
-                show::clean(&row.path.display().to_string()),
+                show::sanitized(&row.path.display().to_string()),
             ]);
         }
         let below =

@@ -9,5 +9,5 @@ pub fn pids() -> impl Iterator<Item = u32> {
 /// The program of one, made safe to print.
 pub fn command(pid: u32) -> String {
     let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    crate::show::clean(String::from_utf8_lossy(&name).trim_end())
+    crate::show::sanitized(String::from_utf8_lossy(&name).trim_end())
 }

@@ -89,7 +89,7 @@ impl Rm {
         let users: Vec<String> = participants
             .users()
             .iter()
-            .map(|row| show::clean(&participants.process(row.domain, row.pid)))
+            .map(|row| show::sanitized(&participants.process(row.domain, row.pid)))
             .collect();
         if users.is_empty() {
             return Ok(());

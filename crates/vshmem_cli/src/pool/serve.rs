@@ -84,7 +84,7 @@ fn begin(name: &str, path: &Path, opening: String) -> Result<(), Failure> {
 
 /// A line for an event. `gone`: the output is closed, which is no reason to leave the guests alone.
 fn tell(name: &str, event: &impl std::fmt::Display, gone: &mut bool) {
-    *gone = *gone || show::line(show::clean(&format!("pool {name}: {event}"))).is_err();
+    *gone = *gone || show::line(show::sanitized(&format!("pool {name}: {event}"))).is_err();
 }
 
 fn end(name: &str, ending: Ending) -> Outcome {

@@ -141,11 +141,11 @@ impl Datagrams {
     }
 
     fn text(&self) -> String {
-        let here = self.here.iter().map(|here| show::clean(here));
+        let here = self.here.iter().map(|here| show::sanitized(here));
         let domains = self.domains.iter().map(|one| {
-            let hears: Vec<String> = one.hears.iter().map(|name| show::clean(name)).collect();
+            let hears: Vec<String> = one.hears.iter().map(|name| show::sanitized(name)).collect();
             let hears = if hears.is_empty() { "no other".to_owned() } else { hears.join(", ") };
-            format!("{} hears {hears}", show::clean(&one.domain))
+            format!("{} hears {hears}", show::sanitized(&one.domain))
         });
         let said: Vec<String> = here.chain(domains).collect();
         if said.is_empty() { "off".to_owned() } else { said.join("; ") }
@@ -325,7 +325,7 @@ fn text(facts: &Facts) -> String {
         seconds => format!("after {seconds} s of silence"),
     };
     let rows = [
-        ("name", show::clean(&facts.name)),
+        ("name", show::sanitized(&facts.name)),
         ("link", facts.link.to_owned()),
         ("place", facts.path.display().to_string()),
         ("uuid", facts.uuid.clone()),

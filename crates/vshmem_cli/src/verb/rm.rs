@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_ipc::{Client, Entry, Errno, FoundBy, Kind};
+use vshmem_ipc::{Client, Errno, FoundBy, Kind, ObjectDetails};
 
 use crate::account::OwnCredentials;
 use crate::failure::{Outcome, failed};
@@ -162,7 +162,7 @@ impl Rm {
 }
 
 fn not_unlinked(noun: &str, name: &[u8], errno: Errno) -> String {
-    let name = show::clean(&String::from_utf8_lossy(name));
+    let name = show::sanitized(&String::from_utf8_lossy(name));
     match errno {
         Errno::NOENT => format!("there is no {noun} /{name}"),
         Errno::ACCESS | Errno::PERM => format!("{noun} /{name} belongs to another user"),
@@ -175,7 +175,7 @@ fn not_unlinked(noun: &str, name: &[u8], errno: Errno) -> String {
 /// it must not become more than a word of the command line.
 fn has_name(this_client: &Client, kind: Kind, id: i32, name: &[u8]) -> String {
     let option = if kind == Kind::Queue { "--posix-mqueue" } else { "--posix-shmem" };
-    let name = quoted(&format!("/{}", show::clean(&String::from_utf8_lossy(name))));
+    let name = quoted(&format!("/{}", show::sanitized(&String::from_utf8_lossy(name))));
     let pool = quoted(&this_client.pool().name());
     format!(
         "{id} is a POSIX object, which goes by its name: `vshmem rm {option} {name} --pool {pool}`"
@@ -183,7 +183,7 @@ fn has_name(this_client: &Client, kind: Kind, id: i32, name: &[u8]) -> String {
 }
 
 /// What to know about the id of an object that has been unlinked.
-fn has_no_name(this_client: &Client, entry: &Entry) -> String {
+fn has_no_name(this_client: &Client, entry: &ObjectDetails) -> String {
     let pool = this_client.pool();
     let Ok(mut clients) = entry.holders(pool) else {
         return format!("{} is a POSIX object without a name", entry.id);
@@ -205,8 +205,12 @@ fn has_no_name(this_client: &Client, entry: &Entry) -> String {
 }
 
 /// Removes what may be removed of a kind, and says what went wrong.
-fn remove_all(this_client: &Client, entries: &[Entry], caller: &OwnCredentials) -> Vec<String> {
-    let remove_any = |entry: &Entry| {
+fn remove_all(
+    this_client: &Client,
+    entries: &[ObjectDetails],
+    caller: &OwnCredentials,
+) -> Vec<String> {
+    let remove_any = |entry: &ObjectDetails| {
         let done = match &entry.found_by {
             FoundBy::Key => remove(this_client, entry.kind, entry.id, caller),
             FoundBy::Name(name) => unlink(this_client, entry.kind, name, caller),

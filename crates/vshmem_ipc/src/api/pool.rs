@@ -7,8 +7,8 @@ use crate::check;
 use crate::check::checker::Finding;
 use crate::check::space::{self, PoolSpace};
 use crate::listing::rows::{
-    ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectActivity, ObjectRow,
-    ThreadActivity, Usage, WaiterRow,
+    ClientRow, DomainKey, DomainRow, LocalClient, LockRow, ObjectActivity, ObjectDetails,
+    ObjectRow, ThreadActivity, Usage, WaiterRow,
 };
 use crate::listing::{activity, client_rows, domain_rows, object_rows};
 use crate::pool::id::Kind;
@@ -85,7 +85,7 @@ impl Pool {
     ///
     /// # Errors
     /// EIO when the pool is corrupt.
-    pub fn entries(&self, kind: Kind) -> Result<Vec<Entry>, Errno> {
+    pub fn entries(&self, kind: Kind) -> Result<Vec<ObjectDetails>, Errno> {
         answer(self, object_rows::entries(self, kind))
     }
 

@@ -6,7 +6,7 @@ use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::msg::posix::attributes::{self, PosixQueueStat};
 use crate::msg::posix::open::{self, QueueOpen};
-use crate::msg::posix::{descriptors, lookup, notify, transfer, unlink};
+use crate::msg::posix::{descriptors, lookup, mq_notify, transfer, unlink};
 use crate::msg::queue::Wait;
 use crate::msg::waiters::Deliver;
 use crate::registry::permission::{Caller, check_access};
@@ -149,7 +149,7 @@ impl Client {
         number: u64,
         registered: &mut dyn FnMut(),
     ) -> Result<Option<u32>, Errno> {
-        answer(self.pool(), notify::await_first_message(&self.context, id, number, registered))
+        answer(self.pool(), mq_notify::await_first_message(&self.context, id, number, registered))
     }
 
     /// mq_notify(3) with nothing: takes this process's registration back, if there is one.
@@ -157,6 +157,6 @@ impl Client {
     /// # Errors
     /// EBADF when the queue has gone.
     pub fn mq_unregister(&self, id: i32) -> Result<(), Errno> {
-        answer(self.pool(), notify::unregister(&self.context, id))
+        answer(self.pool(), mq_notify::unregister(&self.context, id))
     }
 }

@@ -8,7 +8,7 @@ use vshmem_wire::{
 
 use crate::error::Failure;
 use crate::listing::address;
-use crate::listing::rows::{ClientRow, Entry, LocalClient, WaiterRow};
+use crate::listing::rows::{ClientRow, LocalClient, ObjectDetails, WaiterRow};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
@@ -131,7 +131,7 @@ fn holders_of(pool: &Pool, held: u32) -> Result<Vec<(u32, u32)>, Fault> {
     Ok(rows)
 }
 
-impl Entry {
+impl ObjectDetails {
     /// Slots of the clients that have the object attached or open; of a semaphore set none.
     ///
     /// # Errors

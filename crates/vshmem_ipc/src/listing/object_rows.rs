@@ -7,7 +7,7 @@ use vshmem_wire::{
 };
 
 use crate::error::{Failure, flatten};
-use crate::listing::rows::{Entry, FoundBy, LockRow, ObjectRow, Particulars, Usage};
+use crate::listing::rows::{FoundBy, LockRow, ObjectDetails, ObjectRow, Particulars, Usage};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::registry::name;
@@ -17,13 +17,13 @@ use crate::sem::set::{self, Set};
 
 /// All objects of a kind, with what their tables say. Looked at without a lock: an object that
 /// changes at this moment may show a mixture.
-pub(crate) fn entries(pool: &Pool, kind: Kind) -> Result<Vec<Entry>, Failure> {
+pub(crate) fn entries(pool: &Pool, kind: Kind) -> Result<Vec<ObjectDetails>, Failure> {
     let rows = objects(pool, kind)?;
     let look = || rows.iter().map(|row| entry(pool, *row)).collect();
     flatten(Result::<_, Fault>::map(look(), Ok))
 }
 
-pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
+pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let slot = table::slot_at(layout, row.kind, row.index)?;
     let slot_state = table::slot_state(map, slot)?;
@@ -66,7 +66,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
             }
         }
     };
-    Ok(Entry {
+    Ok(ObjectDetails {
         kind: row.kind,
         index: row.index,
         id: object_slot.id(),

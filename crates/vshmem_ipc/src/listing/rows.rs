@@ -111,7 +111,7 @@ pub enum FoundBy {
 
 /// An object with all that its tables say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ObjectDetails {
     /// Kind.
     pub kind: Kind,
     /// Slot.

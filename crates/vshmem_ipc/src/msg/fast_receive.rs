@@ -64,11 +64,11 @@ pub(crate) enum Taken {
 }
 
 /// Payload that is copied on the short way.
-pub(crate) const SHORT: usize = 64;
+pub(crate) const SMALL_COPY: usize = 64;
 
 /// Payload that is copied by way of the stack, and whose chunk stays with the slot for the next
 /// message.
-pub(crate) const MEDIUM: usize = 1112;
+pub(crate) const MEDIUM_COPY: usize = 1112;
 
 /// Receives a message through the ring. `None`: it has to go under the lock. `seen` is set when
 /// the call has begun to wait.
@@ -236,10 +236,10 @@ fn take_message(
         map.read(payload, copy)?;
         finish(context, queue, ring_slot, header.mtype, copy, caller, deliver)
     };
-    if size <= SHORT {
-        finish(&mut [0; SHORT][..size])
-    } else if size <= MEDIUM {
-        finish(&mut [0; MEDIUM][..size])
+    if size <= SMALL_COPY {
+        finish(&mut [0; SMALL_COPY][..size])
+    } else if size <= MEDIUM_COPY {
+        finish(&mut [0; MEDIUM_COPY][..size])
     } else {
         // No stack need be so deep. The thread that comes while another thread uses it goes under
         // the lock.
@@ -276,7 +276,7 @@ fn finish(
     crash_point("msg-fast-receive", "taken");
     stamp.renew(map, context.process_ref().pack())?;
     crash_point("msg-fast-receive", "stamped");
-    if payload.len() > MEDIUM {
+    if payload.len() > MEDIUM_COPY {
         take_along(context, queue, ring_slot)?;
     }
     let delivered = deliver(mtype, payload.len(), &|into: &mut [u8]| {

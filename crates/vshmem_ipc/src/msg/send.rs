@@ -14,7 +14,7 @@ use crate::msg::count::sent_past_ring;
 use crate::msg::fast_send::{self, InRing};
 use crate::msg::list::{End, fits, insert};
 use crate::msg::message::Header;
-use crate::msg::posix::notify;
+use crate::msg::posix::mq_notify;
 use crate::msg::queue::{self, Queue, Wait, at};
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, HandOff};
@@ -279,7 +279,7 @@ fn put_in_list(
                 insert(txn, layout, queue, chunk, header, End::Newest)?;
                 sent_past_ring(txn, queue)?;
                 if is_first {
-                    sender.slow.told.set(notify::fire(context, txn, queue, &mut wakes)?);
+                    sender.slow.told.set(mq_notify::fire(context, txn, queue, &mut wakes)?);
                 }
             }
             return Ok(Ok(Some(handed)));

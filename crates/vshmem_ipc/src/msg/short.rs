@@ -7,7 +7,7 @@ use vshmem_wire::{QueueMode, RING_PAYLOAD_BYTES};
 
 use crate::context::Context;
 use crate::msg::awaited_types::says_list;
-use crate::msg::fast_receive::{MEDIUM, SHORT, read_header, take_along, will_read_chunk};
+use crate::msg::fast_receive::{MEDIUM_COPY, SMALL_COPY, read_header, take_along, will_read_chunk};
 use crate::msg::fast_send::is_large_in;
 use crate::msg::glimpse::{self, Glimpse, load, read, take};
 use crate::msg::message::{Header, Search};
@@ -18,7 +18,7 @@ use crate::registry::permission::{Caller, Permission, READ, WRITE};
 const MOST: usize = RING_PAYLOAD_BYTES as usize;
 
 /// Longest payload that a sender sends: where a slot keeps the chunk for the next message.
-pub const SHORT_BYTES: usize = MEDIUM;
+pub const SHORT_BYTES: usize = MEDIUM_COPY;
 
 /// Sends a message. `None`: it was not sent.
 #[inline(always)]
@@ -104,10 +104,10 @@ pub(crate) fn receive(
     }
     Permission::check(map, queue.slot, caller, READ).ok()?.ok()?;
     let message = Message { glimpse, head, header };
-    if size <= SHORT {
-        message.take(context, &mut [0; SHORT][..size], deliver)
-    } else if size <= MEDIUM {
-        message.take(context, &mut [0; MEDIUM][..size], deliver)
+    if size <= SMALL_COPY {
+        message.take(context, &mut [0; SMALL_COPY][..size], deliver)
+    } else if size <= MEDIUM_COPY {
+        message.take(context, &mut [0; MEDIUM_COPY][..size], deliver)
     } else {
         message.take_long(context, size, deliver)
     }

@@ -46,15 +46,15 @@ impl Announcement {
     pub fn from_store(store: &mut Store, own: u16, name: &str) -> std::io::Result<Option<Self>> {
         let directory = keys::membership(None, name);
         let mut number = |key: &str| store.number(&format!("{directory}/{key}"));
-        let (domain, first, pages) = (number("pool-dom")?, number("ref")?, number("pages")?);
+        let (domid, first, pages) = (number("pool-dom")?, number("ref")?, number("pages")?);
         let (mode, group) = (number("mode")?.unwrap_or(0o600), number("group")?.unwrap_or(0));
-        let (Some(domain), Some(first), Some(pages)) = (domain, first, pages) else {
+        let (Some(domid), Some(first), Some(pages)) = (domid, first, pages) else {
             return Ok(None);
         };
-        let Ok(domain) = u16::try_from(domain) else { return Ok(None) };
+        let Ok(domid) = u16::try_from(domid) else { return Ok(None) };
         Ok(Some(Self {
             name: name.to_owned(),
-            grants: Grants { domain, first, pages },
+            grants: Grants { domid, first, pages },
             own,
             mode: mode & 0o666,
             group,
@@ -64,7 +64,7 @@ impl Announcement {
     fn text(&self) -> String {
         format!(
             "pool-dom {}\nref {}\npages {}\nown {}\n",
-            self.grants.domain, self.grants.first, self.grants.pages, self.own
+            self.grants.domid, self.grants.first, self.grants.pages, self.own
         )
     }
 
@@ -74,7 +74,7 @@ impl Announcement {
         Some(Self {
             name: name.to_owned(),
             grants: Grants {
-                domain: value("pool-dom")?.parse().ok()?,
+                domid: value("pool-dom")?.parse().ok()?,
                 first: value("ref")?.parse().ok()?,
                 pages: value("pages")?.parse().ok()?,
             },
@@ -204,7 +204,7 @@ mod tests {
     fn one() -> Announcement {
         Announcement {
             name: "job7".into(),
-            grants: Grants { domain: 5, first: 8, pages: 4096 },
+            grants: Grants { domid: 5, first: 8, pages: 4096 },
             own: 2,
             mode: 0o640,
             group: rustix::process::getegid().as_raw(),
@@ -221,11 +221,11 @@ mod tests {
         let before = inode(&path);
         assert_eq!(inode(&again), before);
         // Another pool of the same name is another file: a process that has this one open can tell.
-        let other = Announcement { grants: Grants { domain: 6, ..one().grants }, ..one() };
+        let other = Announcement { grants: Grants { domid: 6, ..one().grants }, ..one() };
         let kept = std::fs::File::open(&path).unwrap();
         other.publish_in(directory.path()).unwrap();
         assert_ne!(inode(&path), kept.metadata().unwrap().ino());
-        assert_eq!(Announcement::read(&path).unwrap().grants.domain, 6);
+        assert_eq!(Announcement::read(&path).unwrap().grants.domid, 6);
     }
 
     #[test]

@@ -29,7 +29,7 @@ const HEAD: u64 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grants {
     /// The domain whose pages they are.
-    pub domain: u16,
+    pub domid: u16,
     /// The first reference.
     pub first: u32,
     /// Pages.
@@ -49,8 +49,8 @@ fn head(pages: u32) -> u64 {
     word(pages, 0)
 }
 
-fn reference(domain: u16, reference: u32) -> u64 {
-    word(u32::from(domain), reference)
+fn reference(domid: u16, reference: u32) -> u64 {
+    word(u32::from(domid), reference)
 }
 
 /// Two halves, the first one in front.
@@ -102,7 +102,7 @@ impl Gntdev {
         at: Option<NonNull<u8>>,
     ) -> Result<Mapping, Errno> {
         let (first, pages) = piece(grants, offset, bytes).ok_or(Errno::INVAL)?;
-        let wanted = Grants { domain: grants.domain, first, pages };
+        let wanted = Grants { domid: grants.domid, first, pages };
         if pages <= MOST_PAGES {
             // SAFETY: by this function's own contract.
             return self.with(|file| unsafe { map_request(file, wanted, protection, at) });
@@ -168,7 +168,7 @@ unsafe fn map_request(
     const UNMAP_GRANT_REF: u8 = 1;
     /// Bytes of the structure with one reference, which is what its number says.
     const DECLARED: usize = 24;
-    let Grants { domain, first, pages } = grants;
+    let Grants { domid, first, pages } = grants;
     let bytes = HEAD + u64::from(pages) * 8;
     let memory = Mapping::anonymous(bytes as usize)?;
     let start = memory.start().as_ptr();
@@ -177,7 +177,7 @@ unsafe fn map_request(
     let order = vshmem_mem::Ordering::Relaxed;
     request.store(0, head(pages), order).map_err(outside)?;
     for page in 0..pages {
-        let value = reference(domain, first.wrapping_add(page));
+        let value = reference(domid, first.wrapping_add(page));
         request.store(HEAD + u64::from(page) * 8, value, order).map_err(outside)?;
     }
     // SAFETY: the request says how many references follow, and as many do.
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_range_of_the_pool_is_a_row_of_grants() {
-        let grants = Grants { domain: 5, first: 8 + 4096, pages: 4096 };
+        let grants = Grants { domid: 5, first: 8 + 4096, pages: 4096 };
         assert_eq!(piece(grants, 0, 4096), Some((8 + 4096, 1)));
         assert_eq!(piece(grants, 8192, 4097), Some((8 + 4098, 2)));
         assert_eq!(piece(grants, 4095 * 4096, 4096), Some((8 + 8191, 1)));

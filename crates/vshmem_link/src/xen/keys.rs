@@ -9,48 +9,48 @@
 //! `/local/domain/P/vshmem-pool/{name,pages,slots,mode,group,admit,slot/K/{domain,vm,boot}}`.
 
 /// A domain's directory.
-pub fn home(domain: u16) -> String {
-    format!("/local/domain/{domain}")
+pub fn home(domid: u16) -> String {
+    format!("/local/domain/{domid}")
 }
 
 /// The directory of the pools that a domain is a member of, seen from itself.
 pub const POOLS: &str = "vshmem";
 
 /// The directory of one of them; `domain`: seen from anywhere.
-pub fn membership(domain: Option<u16>, pool: &str) -> String {
-    match domain {
-        Some(domain) => format!("{}/{POOLS}/{pool}", home(domain)),
+pub fn membership(domid: Option<u16>, pool: &str) -> String {
+    match domid {
+        Some(domid) => format!("{}/{POOLS}/{pool}", home(domid)),
         None => format!("{POOLS}/{pool}"),
     }
 }
 
 /// The boot id of a domain's kernel.
-pub fn boot(domain: Option<u16>) -> String {
-    match domain {
-        Some(domain) => format!("{}/data/vshmem-boot", home(domain)),
+pub fn boot(domid: Option<u16>) -> String {
+    match domid {
+        Some(domid) => format!("{}/data/vshmem-boot", home(domid)),
         None => "data/vshmem-boot".to_owned(),
     }
 }
 
 /// The directory of the event channels that a domain holds open for a pool.
-pub fn ports(domain: Option<u16>, pool: &str) -> String {
-    match domain {
-        Some(domain) => format!("{}/data/vshmem/{pool}", home(domain)),
+pub fn ports(domid: Option<u16>, pool: &str) -> String {
+    match domid {
+        Some(domid) => format!("{}/data/vshmem/{pool}", home(domid)),
         None => format!("data/vshmem/{pool}"),
     }
 }
 
 /// The directory above those of all its pools.
-pub fn ports_home(domain: u16) -> String {
-    format!("{}/data/vshmem", home(domain))
+pub fn ports_home(domid: u16) -> String {
+    format!("{}/data/vshmem", home(domid))
 }
 
 /// The event channel that a domain holds open for another.
-pub fn port(domain: Option<u16>, pool: &str, other: u16) -> String {
-    format!("{}/port-{other}", ports(domain, pool))
+pub fn port(domid: Option<u16>, pool: &str, other: u16) -> String {
+    format!("{}/port-{other}", ports(domid, pool))
 }
 
 /// What dom0 knows about the pool in a pool domain.
-pub fn pool(domain: u16) -> String {
-    format!("{}/vshmem-pool", home(domain))
+pub fn pool(domid: u16) -> String {
+    format!("{}/vshmem-pool", home(domid))
 }

@@ -6,7 +6,7 @@ use vshmem_session::Posix;
 use crate::errno;
 use crate::next::next;
 use crate::object_descriptors::{OpenQueue, open};
-use crate::posix::{adopt, follow, name, notice, queue};
+use crate::posix::{adopt, follow, mq_notify, name, queue};
 use crate::session::route;
 
 /// The queue of the pool that a descriptor is of. One that has come from elsewhere is looked at
@@ -207,5 +207,5 @@ pub unsafe extern "C" fn mq_notify(file: mqd_t, event: *const sigevent) -> c_int
     if ours(file).is_none() {
         return next!(c"mq_notify": fn(mqd_t, *const sigevent) -> c_int, (file, event), -1);
     }
-    errno::answer_unit(notice::notify(file, event))
+    errno::answer_unit(mq_notify::notify(file, event))
 }

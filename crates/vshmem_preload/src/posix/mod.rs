@@ -6,8 +6,8 @@
 pub mod adopt;
 pub mod follow;
 pub mod map;
+pub mod mq_notify;
 pub mod name;
-pub mod notice;
 pub mod queue;
 pub mod readiness;
 pub mod seek;

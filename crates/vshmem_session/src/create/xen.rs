@@ -15,8 +15,8 @@ use super::request::{CreateError, CreateRequest, layout_of};
 pub struct XenPool {
     /// Its place in dom0.
     pub path: PathBuf,
-    /// Its domain.
-    pub domain: u16,
+    /// Its domid.
+    pub domid: u16,
     /// Members at most.
     pub slots: u32,
     /// Guests that are members from the start.
@@ -72,7 +72,7 @@ pub fn create_xen(
     match announced {
         Ok((path, (members, refused))) => Ok(XenPool {
             path,
-            domain: domain.domain(),
+            domid: domain.domid(),
             slots: domain.room().slots,
             members,
             refused,
@@ -115,8 +115,8 @@ pub fn retire_xen(name: &str) -> Result<Option<PoolDomain>, CreateError> {
 /// # Errors
 /// Says why not.
 pub fn destroy_xen(name: &str, pool: PoolDomain) -> Result<(u16, u32), CreateError> {
-    let domain = pool.domain();
+    let domid = pool.domid();
     let mapped =
         pool.destroy().map_err(|error| CreateError::Xen { name: name.to_owned(), error })?;
-    Ok((domain, mapped))
+    Ok((domid, mapped))
 }

@@ -25,7 +25,7 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
     if !pool.path.to_string_lossy().chars().all(is_plain) {
         return failed(format!(
             "{}: a path with other characters than letters, digits and /._-+@%=~ cannot be written down for a container engine. Move the pool's file",
-            show::clean(&pool.path.to_string_lossy())
+            show::sanitized(&pool.path.to_string_lossy())
         ));
     }
     for hint in hints(&pool, form) {

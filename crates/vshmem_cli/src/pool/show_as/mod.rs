@@ -75,7 +75,7 @@ fn show_xl(name: &str, device: Option<Device>) -> Outcome {
         ),
         XenAdmission::Named(names) => eprintln!(
             "vshmem: pool {name}: guests of these names become members: {}",
-            show::clean(&names.join(", "))
+            show::sanitized(&names.join(", "))
         ),
     }
     eprintln!(

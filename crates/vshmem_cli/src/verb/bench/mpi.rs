@@ -233,7 +233,7 @@ impl Mpi {
         }
         let pool = match choice::choose(None)? {
             Choice::Named(name) | Choice::Given { name, .. } => {
-                format!(" on pool {}", show::clean(&name))
+                format!(" on pool {}", show::sanitized(&name))
             }
             Choice::Private => String::new(),
         };

@@ -70,9 +70,9 @@ impl Doctor {
                     (true, Some(_)) => "note",
                     (false, _) => "MISS",
                 };
-                show::line(format!("{mark} {}: {}", line.what, show::clean(&line.found)))?;
+                show::line(format!("{mark} {}: {}", line.what, show::sanitized(&line.found)))?;
                 if let Some(remedy) = &line.remedy {
-                    show::line(format!("     remedy: {}", show::clean(remedy)))?;
+                    show::line(format!("     remedy: {}", show::sanitized(remedy)))?;
                 }
             }
         }
@@ -134,7 +134,7 @@ fn chosen() -> Line {
         Ok(Choice::Named(name)) => (name.clone(), name),
         Ok(Choice::Given { path, name }) => (
             path.display().to_string(),
-            format!("{} (the only one given to this machine)", show::clean(&name)),
+            format!("{} (the only one given to this machine)", show::sanitized(&name)),
         ),
         Ok(Choice::Private) => {
             return Line::good(

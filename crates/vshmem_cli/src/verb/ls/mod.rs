@@ -7,7 +7,7 @@ pub mod view;
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_ipc::{Entry, Kind, Pool};
+use vshmem_ipc::{Kind, ObjectDetails, Pool};
 use vshmem_session::open_pool;
 
 use crate::failure::{Failure, Outcome, unreadable};
@@ -82,7 +82,7 @@ impl Ls {
             participants: Participants::of(pool)?,
             waiters: pool.waiters().map_err(unreadable(&name))?,
         };
-        let entries = |kind: Kind, wanted: bool| -> Result<Option<Vec<Entry>>, Failure> {
+        let entries = |kind: Kind, wanted: bool| -> Result<Option<Vec<ObjectDetails>>, Failure> {
             if !(wanted || everything) {
                 return Ok(None);
             }

@@ -21,7 +21,7 @@ pub fn text(contents: Contents) -> String {
         contents.locks.map(locks),
     ];
     let texts: Vec<String> = tables.iter().flatten().map(Table::to_string).collect();
-    format!("Pool {}\n\n{}", show::clean(&contents.pool), texts.join("\n"))
+    format!("Pool {}\n\n{}", show::sanitized(&contents.pool), texts.join("\n"))
 }
 
 /// A row of a System V object: what every kind has, then its own cells.
@@ -56,7 +56,7 @@ fn segments(lines: Vec<SegmentLine>) -> Table {
 /// A row of a POSIX object: what every kind has, then its own cells. A name is what a program
 /// chose.
 fn posix_object(common: PosixCommon, rest: Vec<String>) -> Vec<String> {
-    let name = common.name.map_or_else(|| UNLINKED.to_owned(), |name| show::clean(&name));
+    let name = common.name.map_or_else(|| UNLINKED.to_owned(), |name| show::sanitized(&name));
     let mut cells = vec![name, common.id.to_string(), common.owner, common.perms];
     cells.extend(rest);
     cells

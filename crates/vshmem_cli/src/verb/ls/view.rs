@@ -2,7 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use vshmem_ipc::{ClientRow, DomainRow, Entry, FoundBy, Kind, Particulars, Pool, WaiterRow};
+use vshmem_ipc::{
+    ClientRow, DomainRow, FoundBy, Kind, ObjectDetails, Particulars, Pool, WaiterRow,
+};
 use vshmem_link::command_name;
 use vshmem_wire::{ClientState, DomainState, ProcessRef};
 
@@ -34,7 +36,7 @@ fn with_slash(name: &[u8]) -> String {
 
 impl View {
     /// What every object shows. A name is what a program chose: not yet fit for a terminal.
-    pub fn common(row: &Entry) -> Common {
+    pub fn common(row: &ObjectDetails) -> Common {
         Common {
             key: match &row.found_by {
                 FoundBy::Key => format!("{:#010x}", row.permission.key),
@@ -54,7 +56,7 @@ impl View {
             .then(|| self.participants.process(process_ref.domain, process_ref.pid))
     }
 
-    fn waiters(&self, row: &Entry) -> Vec<String> {
+    fn waiters(&self, row: &ObjectDetails) -> Vec<String> {
         let here = self
             .waiters
             .iter()
@@ -62,7 +64,7 @@ impl View {
         here.map(|waiter| self.participants.client(waiter.client)).collect()
     }
 
-    pub fn segment(&self, row: &Entry) -> Option<SegmentLine> {
+    pub fn segment(&self, row: &ObjectDetails) -> Option<SegmentLine> {
         const SHM_LOCKED: u32 = 0o2000;
         let Particulars::Segment { offset, bytes, attached, doomed, creator, last, .. } =
             row.particulars
@@ -86,7 +88,7 @@ impl View {
         })
     }
 
-    pub fn posix_shm(&self, row: &Entry) -> Option<PosixShmLine> {
+    pub fn posix_shm(&self, row: &ObjectDetails) -> Option<PosixShmLine> {
         let Particulars::Segment { bytes, attached, opened, creator, last, .. } = row.particulars
         else {
             return None;
@@ -106,7 +108,7 @@ impl View {
     }
 
     /// What every POSIX object shows.
-    fn posix_common(row: &Entry) -> PosixCommon {
+    fn posix_common(row: &ObjectDetails) -> PosixCommon {
         let Common { id, owner, uid, perms, .. } = Self::common(row);
         let name = match &row.found_by {
             FoundBy::Name(name) => Some(with_slash(name)),
@@ -115,7 +117,7 @@ impl View {
         PosixCommon { name, id, owner, uid, perms }
     }
 
-    pub fn queue(&self, row: &Entry) -> Option<QueueLine> {
+    pub fn queue(&self, row: &ObjectDetails) -> Option<QueueLine> {
         let Particulars::Queue { bytes, count, limit, sender, receiver, .. } = row.particulars
         else {
             return None;
@@ -134,7 +136,7 @@ impl View {
         })
     }
 
-    pub fn posix_queue(&self, row: &Entry) -> Option<PosixQueueLine> {
+    pub fn posix_queue(&self, row: &ObjectDetails) -> Option<PosixQueueLine> {
         let Particulars::Queue {
             bytes,
             count,
@@ -164,7 +166,7 @@ impl View {
         })
     }
 
-    pub fn semaphore(&self, row: &Entry) -> Option<SemaphoreLine> {
+    pub fn semaphore(&self, row: &ObjectDetails) -> Option<SemaphoreLine> {
         let Particulars::Semaphore { count, last, .. } = row.particulars else {
             return None;
         };

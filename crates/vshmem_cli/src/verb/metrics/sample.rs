@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use vshmem_ipc::{Entry, Kind, ObjectActivity, Particulars, Pool};
+use vshmem_ipc::{Kind, ObjectActivity, ObjectDetails, Particulars, Pool};
 use vshmem_wire::DomainState;
 
 use super::exposition::{Exposition, Family, Type};
@@ -113,7 +113,7 @@ pub fn add(pool: &Pool, name: &str, to: &mut Exposition) -> Result<(), Failure> 
 fn object(
     to: &mut Exposition,
     pool: &str,
-    entry: &Entry,
+    entry: &ObjectDetails,
     activity: &ObjectActivity,
     waiting: usize,
 ) {

@@ -97,12 +97,12 @@ impl Check {
 
 fn print(finding: &Finding) -> Result<(), Failure> {
     let mark = if finding.good { "ok   " } else { "WRONG" };
-    let (what, found) = (show::clean(&finding.what), show::clean(&finding.found));
+    let (what, found) = (show::sanitized(&finding.what), show::sanitized(&finding.found));
     let expected = finding.expected.as_ref();
     let expected = expected.map(|expected| format!("; planned: {expected}")).unwrap_or_default();
     show::line(format!("{mark} {what}: {found}{expected}"))?;
     match &finding.remedy {
-        Some(remedy) => show::line(format!("      remedy: {}", show::clean(remedy))),
+        Some(remedy) => show::line(format!("      remedy: {}", show::sanitized(remedy))),
         None => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use vshmem_ipc::{Entry, Kind, ObjectActivity, Pool, ThreadActivity};
+use vshmem_ipc::{Kind, ObjectActivity, ObjectDetails, Pool, ThreadActivity};
 
 use crate::failure::{Failure, unreadable};
 use crate::pool::Participants;
@@ -16,7 +16,7 @@ const SAMPLES: u32 = 8;
 pub struct Reading {
     pub at: Instant,
     pub view: View,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ObjectDetails>,
     pub objects: Vec<ObjectActivity>,
     pub threads: Vec<ThreadActivity>,
     /// Messages that were seen, by the id of their queue, and their bytes.

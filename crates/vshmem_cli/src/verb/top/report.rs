@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use vshmem_ipc::{Awaited, Entry, FoundBy, Kind, Particulars, Pool, ThreadActivity};
+use vshmem_ipc::{Awaited, FoundBy, Kind, ObjectDetails, Particulars, Pool, ThreadActivity};
 
 use super::rates::Rates;
 use super::reading::Reading;
@@ -244,7 +244,7 @@ fn clients(now: &Reading, rates: &Rates<'_>) -> Vec<Client> {
 
 fn objects(now: &Reading, rates: &Rates<'_>) -> Vec<Object> {
     let key = |kind: Kind, id: i32| (kind as u32, id);
-    let entries: HashMap<_, &Entry> =
+    let entries: HashMap<_, &ObjectDetails> =
         now.entries.iter().map(|entry| (key(entry.kind, entry.id), entry)).collect();
     let mut waiting_at: HashMap<_, u32> = HashMap::new();
     for wait in now.threads.iter().filter_map(|thread| thread.wait.as_ref()) {
@@ -303,7 +303,7 @@ fn waiting(now: &Reading) -> Vec<Waiting> {
 }
 
 /// What an object is in a word: a POSIX one as `vshmem run --share` calls it.
-pub fn noun_of(entry: &Entry) -> &'static str {
+pub fn noun_of(entry: &ObjectDetails) -> &'static str {
     match (entry.kind, &entry.found_by) {
         (kind, FoundBy::Key) => noun(kind),
         (Kind::Queue, _) => "mq",

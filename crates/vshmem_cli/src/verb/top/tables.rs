@@ -9,7 +9,7 @@ pub fn text(report: &Report) -> String {
     let Total { operations, messages, bytes, attaches, waits, wakeups } = report.total;
     let head = format!(
         "Pool {}, {:.1} s: {} operations/s, {} messages/s, {} bytes/s, {} attaches/s, {} waits/s, {} wakeups/s",
-        show::clean(&report.pool),
+        show::sanitized(&report.pool),
         report.seconds,
         number(operations),
         number(messages),
@@ -54,7 +54,7 @@ fn objects(rows: &[Object]) -> Table {
         };
         table.row(vec![
             row.kind.into(),
-            show::clean(&row.key),
+            show::sanitized(&row.key),
             row.id.to_string(),
             row.owner.clone(),
             number(row.rate),

@@ -11,7 +11,7 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::error::{Failure, broken, flatten};
 use crate::memory::change;
-use crate::msg::posix::{lookup, notify};
+use crate::msg::posix::{lookup, mq_notify};
 use crate::msg::queue::{Queue, at};
 use crate::msg::{remove, ring};
 use crate::pool::id::Kind;
@@ -115,7 +115,7 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
 /// mq_close(3): one descriptor of this process less, and the end of its registration.
 pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
     let queue = lookup::find(context, id)?;
-    notify::unregister(context, id)?;
+    mq_notify::unregister(context, id)?;
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);

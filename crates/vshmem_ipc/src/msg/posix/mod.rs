@@ -23,7 +23,7 @@
 pub(crate) mod attributes;
 pub(crate) mod descriptors;
 pub(crate) mod lookup;
-pub(crate) mod notify;
+pub(crate) mod mq_notify;
 pub(crate) mod open;
 pub(crate) mod short;
 pub(crate) mod transfer;

@@ -39,11 +39,11 @@ pub enum Vital {
 struct Request([u8; WHOLE]);
 
 impl Request {
-    fn new(operation: u32, domain: u16) -> Self {
+    fn new(operation: u32, domid: u16) -> Self {
         let mut request = Self([0; WHOLE]);
         request.put(0, operation);
         request.put(4, INTERFACE.0);
-        request.0[8..10].copy_from_slice(&domain.to_ne_bytes());
+        request.0[8..10].copy_from_slice(&domid.to_ne_bytes());
         request
     }
 
@@ -59,7 +59,7 @@ impl Request {
         u32::from_ne_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
     }
 
-    fn domain(&self) -> u16 {
+    fn domid(&self) -> u16 {
         u16::from_ne_bytes([self.0[8], self.0[9]])
     }
 
@@ -98,20 +98,20 @@ pub fn known_release() -> &'static str {
 pub fn create(hypervisor: &Hypervisor, handle: &[u8; 16], grant_frames: u32) -> Result<u16, Errno> {
     let mut request = Request::create(handle, grant_frames);
     request.ask(hypervisor)?;
-    Ok(request.domain())
+    Ok(request.domid())
 }
 
 /// Says how many pages a domain may have.
-pub fn allow_pages(hypervisor: &Hypervisor, domain: u16, pages: u32) -> Result<(), Errno> {
-    let mut request = Request::new(MAX_MEMORY, domain);
+pub fn allow_pages(hypervisor: &Hypervisor, domid: u16, pages: u32) -> Result<(), Errno> {
+    let mut request = Request::new(MAX_MEMORY, domid);
     request.put_long(HEAD, u64::from(pages) * 4);
     request.ask(hypervisor).map(drop)
 }
 
 /// Ends a domain. Pages that a domain has mapped stay until they are unmapped.
-pub fn destroy(hypervisor: &Hypervisor, domain: u16) -> Result<(), Errno> {
+pub fn destroy(hypervisor: &Hypervisor, domid: u16) -> Result<(), Errno> {
     loop {
-        match Request::new(DESTROY, domain).ask(hypervisor) {
+        match Request::new(DESTROY, domid).ask(hypervisor) {
             // It takes a while, and wants to be asked again.
             Err(Errno::AGAIN | Errno::INTR) => {}
             // ERESTART has no name for user space.
@@ -123,8 +123,8 @@ pub fn destroy(hypervisor: &Hypervisor, domain: u16) -> Result<(), Errno> {
 }
 
 /// Whether a domain is there.
-pub fn vital(hypervisor: &Hypervisor, domain: u16) -> Result<Vital, Errno> {
-    let mut request = Request::new(INFO, domain);
+pub fn vital(hypervisor: &Hypervisor, domid: u16) -> Result<Vital, Errno> {
+    let mut request = Request::new(INFO, domid);
     match request.ask(hypervisor) {
         Ok(_) => {}
         Err(Errno::SRCH) => return Ok(Vital::Dead),
@@ -134,7 +134,7 @@ pub fn vital(hypervisor: &Hypervisor, domain: u16) -> Result<Vital, Errno> {
     let found = u16::from_ne_bytes([request.0[HEAD], request.0[HEAD + 1]]);
     let flags = request.get(HEAD + 4);
     let ended = flags & DYING != 0 || (flags & SHUT_DOWN != 0 && flags >> 16 & 0xff != SUSPENDED);
-    Ok(if found != domain || ended { Vital::Dead } else { Vital::Alive })
+    Ok(if found != domid || ended { Vital::Dead } else { Vital::Alive })
 }
 
 /// Gives a domain pages of its own; calls `each` with the frame of every one.
@@ -143,7 +143,7 @@ pub fn vital(hypervisor: &Hypervisor, domain: u16) -> Result<Vital, Errno> {
 /// ENOMEM when the hypervisor has no more.
 pub fn populate(
     hypervisor: &Hypervisor,
-    domain: u16,
+    domid: u16,
     pages: u32,
     frames: &mut Vec<u64>,
 ) -> Result<(), Errno> {
@@ -158,7 +158,7 @@ pub fn populate(
         let mut bytes = [0u8; 32];
         bytes[..8].copy_from_slice(&hypervisor.list_address().to_ne_bytes());
         bytes[8..16].copy_from_slice(&(count as u64).to_ne_bytes());
-        bytes[24..26].copy_from_slice(&domain.to_ne_bytes());
+        bytes[24..26].copy_from_slice(&domid.to_ne_bytes());
         let given =
             hypervisor.with_structure(Call::Memory, Some(POPULATE), &mut bytes, 0)?.unsigned_abs();
         for nth in 0..(given as usize).min(count) {
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn requests_lie_as_xen_4_17_reads_them() {
         let request = Request::create(&[7; 16], 1024);
-        assert_eq!((request.get(0), request.get(4), request.domain()), (1, 0x15, 0));
+        assert_eq!((request.get(0), request.get(4), request.domid()), (1, 0x15, 0));
         assert_eq!(request.get(HEAD), 0); // ssidref
         assert_eq!(request.0[HEAD + 4..HEAD + 20], [7; 16]);
         assert_eq!(request.get(HEAD + 20), 0); // flags: a PV domain

@@ -32,10 +32,10 @@ pub enum XenError {
     #[error("{0}")]
     GrantTableSize(String),
     /// There is one already.
-    #[error("it exists already, as Xen domain {domain}")]
+    #[error("it exists already, as Xen domain {domid}")]
     Exists {
         /// Its pool domain.
-        domain: u16,
+        domid: u16,
     },
     /// The hypervisor has no memory.
     #[error(
@@ -51,13 +51,13 @@ pub enum XenError {
     },
     /// No slot for another member.
     #[error(
-        "all {slots} slots of the pool are taken, so domain {domain} cannot become a member. Create the pool with more --slots"
+        "all {slots} slots of the pool are taken, so domain {domid} cannot become a member. Create the pool with more --slots"
     )]
     Full {
         /// Slots there are.
         slots: u32,
         /// Who wanted one.
-        domain: u16,
+        domid: u16,
     },
     /// XenStore.
     #[error("XenStore: {0}")]

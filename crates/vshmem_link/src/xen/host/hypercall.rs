@@ -115,11 +115,11 @@ impl Hypervisor {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn grant_table(&self, domain: u16, frames: u32) -> Result<Map, Errno> {
+    pub fn grant_table(&self, domid: u16, frames: u32) -> Result<Map, Errno> {
         /// `struct privcmd_mmap_resource`.
         #[repr(C)]
         struct Resource {
-            domain: u16,
+            domid: u16,
             kind: u32,
             id: u32,
             index: u32,
@@ -129,7 +129,7 @@ impl Hypervisor {
         let bytes = frames as usize * 4096;
         let range = map_file(self.calls.as_fd(), 0, bytes, Protection::READ_WRITE)?;
         let mut resource = Resource {
-            domain,
+            domid,
             kind: GRANT_TABLE,
             id: 0,
             index: 0,

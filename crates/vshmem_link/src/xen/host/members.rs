@@ -15,7 +15,7 @@ pub struct Member {
     /// Slot.
     pub slot: u32,
     /// Domain.
-    pub domain: u16,
+    pub domid: u16,
     /// Its name, as dom0 has it.
     pub name: String,
     /// Boot id of its kernel, once it has said so.
@@ -59,24 +59,24 @@ impl PoolDomain {
         let members = self.members()?;
         for member in &members {
             // What was begun when XenStore did not answer.
-            let announced = format!("{}/pool-dom", membership(Some(member.domain), &self.name));
+            let announced = format!("{}/pool-dom", membership(Some(member.domid), &self.name));
             if self.store.read(&announced)?.is_none() && self.is_same_life(member)? {
-                self.publish(member.domain, member.slot)?;
+                self.publish(member.domid, member.slot)?;
             }
         }
         let (mut admitted, mut refused) = (Vec::new(), Vec::new());
         for id in self.store.list("/local/domain")? {
-            let Ok(domain) = id.parse::<u16>() else { continue };
-            if domain == self.own || members.iter().any(|member| member.domain == domain) {
+            let Ok(domid) = id.parse::<u16>() else { continue };
+            if domid == self.own || members.iter().any(|member| member.domid == domid) {
                 continue;
             }
-            let name = self.store.read(&format!("{}/name", home(domain)))?.unwrap_or_default();
-            if name.is_empty() || !self.admission.admits(&name) || !self.is_alive(domain)? {
+            let name = self.store.read(&format!("{}/name", home(domid)))?.unwrap_or_default();
+            if name.is_empty() || !self.admission.admits(&name) || !self.is_alive(domid)? {
                 continue;
             }
-            match self.take_slot(domain, &name)? {
+            match self.take_slot(domid, &name)? {
                 Some(member) => admitted.push(member),
-                None => refused.push(XenError::Full { slots: self.room.slots, domain }),
+                None => refused.push(XenError::Full { slots: self.room.slots, domid }),
             }
         }
         if !admitted.is_empty() {
@@ -85,21 +85,21 @@ impl PoolDomain {
         Ok((admitted, refused))
     }
 
-    fn is_alive(&self, domain: u16) -> Result<bool, XenError> {
-        control::vital(&self.hypervisor, domain)
+    fn is_alive(&self, domid: u16) -> Result<bool, XenError> {
+        control::vital(&self.hypervisor, domid)
             .map(|vital| vital == Vital::Alive)
             .map_err(failed("ask Xen for a domain"))
     }
 
     fn slot_key(&self, slot: u32) -> String {
-        format!("{}/slot/{slot}", pool(self.domain))
+        format!("{}/slot/{slot}", pool(self.domid))
     }
 
-    fn vm_of(&mut self, domain: u16) -> io::Result<String> {
-        Ok(self.store.read(&format!("{}/vm", home(domain)))?.unwrap_or_default())
+    fn vm_of(&mut self, domid: u16) -> io::Result<String> {
+        Ok(self.store.read(&format!("{}/vm", home(domid)))?.unwrap_or_default())
     }
 
-    fn take_slot(&mut self, domain: u16, name: &str) -> Result<Option<Member>, XenError> {
+    fn take_slot(&mut self, domid: u16, name: &str) -> Result<Option<Member>, XenError> {
         let taken = self.members()?;
         for slot in 1..self.room.slots {
             if taken.iter().any(|member| member.slot == slot) {
@@ -112,22 +112,22 @@ impl PoolDomain {
             }
             let own = self.room.first(OWN_SLOT);
             let frames = (own..own + self.room.pages).map(|reference| self.table.frame(reference));
-            self.table.grant(first, frames, domain).map_err(failed("grant a member the pages"))?;
+            self.table.grant(first, frames, domid).map_err(failed("grant a member the pages"))?;
             let key = self.slot_key(slot);
-            let vm = self.vm_of(domain)?;
+            let vm = self.vm_of(domid)?;
             self.store.write(&format!("{key}/vm"), &vm)?;
             self.store.write(&format!("{key}/guest"), name)?;
-            self.store.write(&format!("{key}/domain"), &domain.to_string())?;
-            self.publish(domain, slot)?;
+            self.store.write(&format!("{key}/domain"), &domid.to_string())?;
+            self.publish(domid, slot)?;
             let name = name.to_owned();
-            return Ok(Some(Member { slot, domain, name, boot: None, vm }));
+            return Ok(Some(Member { slot, domid, name, boot: None, vm }));
         }
         Ok(None)
     }
 
-    fn publish(&mut self, domain: u16, slot: u32) -> Result<(), XenError> {
+    fn publish(&mut self, domid: u16, slot: u32) -> Result<(), XenError> {
         let grants = self.grants(slot);
-        let directory = membership(Some(domain), &self.name);
+        let directory = membership(Some(domid), &self.name);
         let pairs = [
             ("pages", self.room.pages),
             ("ref", grants.first),
@@ -135,15 +135,15 @@ impl PoolDomain {
             ("mode", self.mode),
             ("group", self.group),
             // Last: it makes the rest count.
-            ("pool-dom", u32::from(self.domain)),
+            ("pool-dom", u32::from(self.domid)),
         ];
         for (key, value) in pairs {
             let path = format!("{directory}/{key}");
             self.store.write(&path, &value.to_string())?;
-            self.store.share(&path, self.own, &[domain])?;
+            self.store.share(&path, self.own, &[domid])?;
         }
-        for path in [&directory, &format!("{}/vshmem", home(domain))] {
-            self.store.share(path, self.own, &[domain])?;
+        for path in [&directory, &format!("{}/vshmem", home(domid))] {
+            self.store.share(path, self.own, &[domid])?;
         }
         Ok(())
     }
@@ -151,13 +151,13 @@ impl PoolDomain {
     /// Tells every member who the others are.
     fn list_members(&mut self) -> Result<(), XenError> {
         let mut ids = vec![self.own];
-        ids.extend(self.members()?.iter().map(|member| member.domain));
+        ids.extend(self.members()?.iter().map(|member| member.domid));
         ids.sort_unstable();
         let text: Vec<String> = ids.iter().map(u16::to_string).collect();
-        for domain in ids {
-            let key = format!("{}/members", membership(Some(domain), &self.name));
+        for domid in ids {
+            let key = format!("{}/members", membership(Some(domid), &self.name));
             self.store.write(&key, &text.join(" "))?;
-            self.store.share(&key, self.own, &[domain])?;
+            self.store.share(&key, self.own, &[domid])?;
         }
         Ok(())
     }
@@ -167,19 +167,19 @@ impl PoolDomain {
     /// # Errors
     /// When XenStore does not answer.
     pub fn members(&mut self) -> Result<Vec<Member>, XenError> {
-        let directory = format!("{}/slot", pool(self.domain));
+        let directory = format!("{}/slot", pool(self.domid));
         let mut found = Vec::new();
         for slot in self.store.list(&directory)? {
             let Ok(slot) = slot.parse::<u32>() else { continue };
             let key = self.slot_key(slot);
-            let domain = self.store.number(&format!("{key}/domain"))?;
-            let Some(domain) = domain.and_then(|id| u16::try_from(id).ok()) else { continue };
+            let domid = self.store.number(&format!("{key}/domain"))?;
+            let Some(domid) = domid.and_then(|id| u16::try_from(id).ok()) else { continue };
             if slot == OWN_SLOT || slot >= self.room.slots {
                 continue;
             }
             found.push(Member {
                 slot,
-                domain,
+                domid,
                 name: self.store.read(&format!("{key}/guest"))?.unwrap_or_default(),
                 boot: self.store.read(&format!("{key}/boot"))?,
                 vm: self.store.read(&format!("{key}/vm"))?.unwrap_or_default(),
@@ -195,8 +195,8 @@ impl PoolDomain {
     /// When XenStore does not answer.
     pub fn note_boots(&mut self) -> Result<(), XenError> {
         for member in self.members()? {
-            self.store.watch(&boot(Some(member.domain)))?;
-            let published = self.store.read(&boot(Some(member.domain)))?;
+            self.store.watch(&boot(Some(member.domid)))?;
+            let published = self.store.read(&boot(Some(member.domid)))?;
             if published.is_some() && published != member.boot && self.is_same_life(&member)? {
                 let key = format!("{}/boot", self.slot_key(member.slot));
                 self.store.write(&key, &published.unwrap_or_default())?;
@@ -206,19 +206,19 @@ impl PoolDomain {
     }
 
     pub(super) fn is_same_life(&mut self, member: &Member) -> Result<bool, XenError> {
-        Ok(self.vm_of(member.domain)? == member.vm)
+        Ok(self.vm_of(member.domid)? == member.vm)
     }
 
     /// Takes back what XenStore says about a member, and what it has said itself; with its last
     /// pool the directories go, too.
-    pub(super) fn forget(&mut self, domain: u16) -> Result<(), XenError> {
-        self.store.remove(&membership(Some(domain), &self.name))?;
-        self.store.remove(&ports(Some(domain), &self.name))?;
-        let (pools, ports) = (format!("{}/vshmem", home(domain)), ports_home(domain));
+    pub(super) fn forget(&mut self, domid: u16) -> Result<(), XenError> {
+        self.store.remove(&membership(Some(domid), &self.name))?;
+        self.store.remove(&ports(Some(domid), &self.name))?;
+        let (pools, ports) = (format!("{}/vshmem", home(domid)), ports_home(domid));
         if self.store.list(&pools)?.is_empty() {
             self.store.remove(&pools)?;
             self.store.remove(&ports)?;
-            self.store.remove(&boot(Some(domain)))?;
+            self.store.remove(&boot(Some(domid)))?;
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ impl PoolDomain {
         let mut dead = Vec::new();
         for member in self.members()? {
             // Its id may be another's by now.
-            if !self.is_alive(member.domain)? || !self.is_same_life(&member)? {
+            if !self.is_alive(member.domid)? || !self.is_same_life(&member)? {
                 dead.push(member);
             }
         }
@@ -247,7 +247,7 @@ impl PoolDomain {
         let first = self.room.first(member.slot);
         let mapped = self.table.revoke(first, self.room.pages).map_err(failed("revoke grants"))?;
         if self.is_same_life(member)? {
-            self.forget(member.domain)?;
+            self.forget(member.domid)?;
         }
         self.store.remove(&self.slot_key(member.slot))?;
         self.list_members()?;
@@ -268,7 +268,7 @@ impl PoolDomain {
             slots.push(Slot {
                 slot,
                 member: match member {
-                    Some(member) => Some((member.domain, member.name.clone())),
+                    Some(member) => Some((member.domid, member.name.clone())),
                     None => (slot == OWN_SLOT).then(|| (self.own, own_name.clone())),
                 },
                 granted,

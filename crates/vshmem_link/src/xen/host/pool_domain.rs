@@ -31,7 +31,7 @@ pub struct PoolDomain {
     pub(super) hypervisor: Hypervisor,
     pub(super) store: Store,
     pub(super) name: String,
-    pub(super) domain: u16,
+    pub(super) domid: u16,
     pub(super) own: u16,
     pub(super) room: GrantTableSize,
     pub(super) mode: u32,
@@ -79,12 +79,12 @@ fn open_store() -> Result<Store, XenError> {
 /// The domain that holds a pool.
 fn find(store: &mut Store, name: &str) -> io::Result<Option<u16>> {
     for id in store.list("/local/domain")? {
-        let Ok(domain) = id.parse::<u16>() else { continue };
-        let named = store.read(&format!("{}/name", pool(domain)))?;
+        let Ok(domid) = id.parse::<u16>() else { continue };
+        let named = store.read(&format!("{}/name", pool(domid)))?;
         // One that was retired and not destroyed is still called so.
-        let called = store.read(&format!("{}/name", home(domain)))?;
+        let called = store.read(&format!("{}/name", home(domid)))?;
         if named.as_deref() == Some(name) || called == Some(format!("{PREFIX}{name}")) {
-            return Ok(Some(domain));
+            return Ok(Some(domid));
         }
     }
     Ok(None)
@@ -115,23 +115,23 @@ impl PoolDomain {
         let hypervisor = open_hypervisor()?;
         let mut store = open_store()?;
         let own = own_domain(&mut store)?.unwrap_or(0);
-        if let Some(domain) = find(&mut store, &wanted.name)? {
-            return Err(XenError::Exists { domain });
+        if let Some(domid) = find(&mut store, &wanted.name)? {
+            return Err(XenError::Exists { domid });
         }
         let most = control::most_grant_frames(&hypervisor)
             .map_err(failed("ask Xen for the size of grant tables"))?;
         let room = GrantTableSize::of(wanted.pages, wanted.slots, most);
         room.fits(most).map_err(XenError::GrantTableSize)?;
-        let domain = control::create(&hypervisor, &wanted.uuid, room.frames())
+        let domid = control::create(&hypervisor, &wanted.uuid, room.frames())
             .map_err(failed("make a Xen domain"))?;
-        let draft = Draft(&hypervisor, domain);
-        control::allow_pages(&hypervisor, domain, room.pages)
+        let draft = Draft(&hypervisor, domid);
+        control::allow_pages(&hypervisor, domid, room.pages)
             .map_err(failed("give the domain its size"))?;
         let mut frames = Vec::new();
-        control::populate(&hypervisor, domain, room.pages, &mut frames)
+        control::populate(&hypervisor, domid, room.pages, &mut frames)
             .map_err(|errno| XenError::Memory { wanted: room.pages, given: frames.len(), errno })?;
         let table = hypervisor
-            .grant_table(domain, room.frames())
+            .grant_table(domid, room.frames())
             .map(Table::of)
             .map_err(failed("map the domain's grant table"))?;
         let frames = frames.into_iter().map(|frame| u32::try_from(frame).map_err(|_| Errno::RANGE));
@@ -142,7 +142,7 @@ impl PoolDomain {
             hypervisor,
             store,
             name: wanted.name.clone(),
-            domain,
+            domid,
             own,
             room,
             mode: wanted.mode,
@@ -165,8 +165,8 @@ impl PoolDomain {
     /// Says what failed.
     pub fn open(name: &str) -> Result<Option<Self>, XenError> {
         let mut store = open_store()?;
-        let Some(domain) = find(&mut store, name)? else { return Ok(None) };
-        let directory = pool(domain);
+        let Some(domid) = find(&mut store, name)? else { return Ok(None) };
+        let directory = pool(domid);
         let mut number = |key: &str| store.number(&format!("{directory}/{key}"));
         let (pages, slots) = (number("pages")?, number("slots")?);
         let (mode, group) = (number("mode")?.unwrap_or(0o600), number("group")?.unwrap_or(0));
@@ -181,18 +181,18 @@ impl PoolDomain {
         let hypervisor = open_hypervisor()?;
         let room = GrantTableSize { pages, slots };
         let table = hypervisor
-            .grant_table(domain, room.frames())
+            .grant_table(domid, room.frames())
             .map(Table::of)
             .map_err(failed("map the pool domain's grant table"))?;
         let admission = Admission::parse(&admission);
         let name = name.to_owned();
-        Ok(Some(Self { hypervisor, store, name, domain, own, room, mode, group, admission, table }))
+        Ok(Some(Self { hypervisor, store, name, domid, own, room, mode, group, admission, table }))
     }
 
     /// Its domain.
     #[must_use]
-    pub fn domain(&self) -> u16 {
-        self.domain
+    pub fn domid(&self) -> u16 {
+        self.domid
     }
 
     /// Its pages and slots.
@@ -208,10 +208,10 @@ impl PoolDomain {
     }
 
     fn write_down(&mut self) -> Result<(), XenError> {
-        let (home, directory) = (home(self.domain), pool(self.domain));
+        let (home, directory) = (home(self.domid), pool(self.domid));
         let pairs = [
             (format!("{home}/name"), format!("{PREFIX}{}", self.name)),
-            (format!("{home}/domid"), self.domain.to_string()),
+            (format!("{home}/domid"), self.domid.to_string()),
             (format!("{directory}/pages"), self.room.pages.to_string()),
             (format!("{directory}/slots"), self.room.slots.to_string()),
             (format!("{directory}/mode"), self.mode.to_string()),
@@ -228,7 +228,7 @@ impl PoolDomain {
     }
 
     pub(super) fn grants(&self, slot: u32) -> Grants {
-        Grants { domain: self.domain, first: self.room.first(slot), pages: self.room.pages }
+        Grants { domid: self.domid, first: self.room.first(slot), pages: self.room.pages }
     }
 
     pub(super) fn announcement(&self) -> Announcement {
@@ -254,7 +254,7 @@ impl PoolDomain {
     /// # Errors
     /// When XenStore does not answer.
     pub fn exists(&mut self) -> Result<bool, XenError> {
-        let named = self.store.read(&format!("{}/name", pool(self.domain)))?;
+        let named = self.store.read(&format!("{}/name", pool(self.domid)))?;
         Ok(named.as_deref() == Some(self.name.as_str()))
     }
 
@@ -267,7 +267,7 @@ impl PoolDomain {
         for event in ["@introduceDomain", "@releaseDomain"] {
             self.store.watch(event)?;
         }
-        self.store.watch(&format!("{}/name", pool(self.domain)))?;
+        self.store.watch(&format!("{}/name", pool(self.domid)))?;
         Ok(())
     }
 
@@ -291,7 +291,7 @@ impl PoolDomain {
     /// # Errors
     /// When XenStore refuses a request.
     pub fn retire(&mut self) -> Result<(), XenError> {
-        Ok(self.store.remove(&format!("{}/name", pool(self.domain)))?)
+        Ok(self.store.remove(&format!("{}/name", pool(self.domid)))?)
     }
 
     /// Revokes all grants, ends the domain, and takes back what XenStore says about it. Returns how
@@ -304,7 +304,7 @@ impl PoolDomain {
         let mut mapped = 0;
         for member in self.members()? {
             if self.is_same_life(&member)? {
-                self.forget(member.domain)?;
+                self.forget(member.domid)?;
             }
         }
         self.forget(self.own)?;
@@ -313,11 +313,11 @@ impl PoolDomain {
             let first = self.room.first(slot);
             mapped += self.table.revoke(first, self.room.pages).map_err(failed("revoke grants"))?;
         }
-        let Self { hypervisor, mut store, domain, table, .. } = self;
+        let Self { hypervisor, mut store, domid, table, .. } = self;
         // The table is the domain's own memory: mapped here, it would keep the domain.
         drop(table);
-        store.remove(&home(domain))?;
-        control::destroy(&hypervisor, domain).map_err(failed("end the pool domain"))?;
+        store.remove(&home(domid))?;
+        control::destroy(&hypervisor, domid).map_err(failed("end the pool domain"))?;
         Ok(mapped)
     }
 }

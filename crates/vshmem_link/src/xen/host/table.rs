@@ -13,16 +13,16 @@ const WRITING: u16 = 1 << 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     flags: u16,
-    domain: u16,
+    domid: u16,
     frame: u32,
 }
 
 impl Entry {
     fn pack(self) -> u64 {
-        let (flags, domain) = (self.flags.to_ne_bytes(), self.domain.to_ne_bytes());
+        let (flags, domid) = (self.flags.to_ne_bytes(), self.domid.to_ne_bytes());
         let frame = self.frame.to_ne_bytes();
         u64::from_ne_bytes([
-            flags[0], flags[1], domain[0], domain[1], frame[0], frame[1], frame[2], frame[3],
+            flags[0], flags[1], domid[0], domid[1], frame[0], frame[1], frame[2], frame[3],
         ])
     }
 
@@ -30,7 +30,7 @@ impl Entry {
         let b = word.to_ne_bytes();
         Self {
             flags: u16::from_ne_bytes([b[0], b[1]]),
-            domain: u16::from_ne_bytes([b[2], b[3]]),
+            domid: u16::from_ne_bytes([b[2], b[3]]),
             frame: u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
         }
     }
@@ -82,11 +82,11 @@ impl Table {
         &self,
         first: u32,
         frames: impl Iterator<Item = Result<u32, Errno>>,
-        domain: u16,
+        domid: u16,
     ) -> Result<(), Errno> {
         for (reference, frame) in (first..).zip(frames) {
             let at = u64::from(reference) * 8;
-            let entry = Entry { flags: 0, domain, frame: frame? };
+            let entry = Entry { flags: 0, domid, frame: frame? };
             self.map.store(at, entry.pack(), Ordering::Release).map_err(outside)?;
             self.map
                 .store(at, Entry { flags: PERMIT, ..entry }.pack(), Ordering::Release)
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn entries_lie_as_the_hypervisor_reads_them() {
-        let bytes = Entry { flags: PERMIT, domain: 3, frame: 0x0102_0304 }.pack().to_ne_bytes();
+        let bytes = Entry { flags: PERMIT, domid: 3, frame: 0x0102_0304 }.pack().to_ne_bytes();
         assert_eq!(bytes[..2], 1u16.to_ne_bytes());
         assert_eq!(bytes[2..4], 3u16.to_ne_bytes());
         assert_eq!(bytes[4..], 0x0102_0304u32.to_ne_bytes());

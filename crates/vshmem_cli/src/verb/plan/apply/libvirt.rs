@@ -134,7 +134,7 @@ fn virsh(records: &RecordDirectory, connect: &str, words: &[&str]) -> Result<Str
         }
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            failed(format!("{}: {}", shown(), crate::show::clean(said.trim())))
+            failed(format!("{}: {}", shown(), crate::show::sanitized(said.trim())))
         }
         Err(error) => failed(format!(
             "{}: cannot start it: {error}. `apt-get install libvirt-clients` installs it",

@@ -150,7 +150,7 @@ fn patience(bytes: u64) -> Duration {
 fn ended(guest: &Guest, log: &Path) -> String {
     let said = fs::read_to_string(log).unwrap_or_default();
     let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
-    format!("{}: QEMU ended and said: {}", guest.name, crate::show::clean(&said))
+    format!("{}: QEMU ended and said: {}", guest.name, crate::show::sanitized(&said))
 }
 
 /// Where one thread is several vCPUs, it gets the CPUs of all of them.

@@ -31,7 +31,7 @@ pub fn channel() -> (CleanerHandle, Receiver<()>) {
 }
 
 /// Cleans whenever it is woken, until no thread can wake it any more.
-pub fn serve(session: &Session, wakeups: &Receiver<()>) {
+pub fn clean_until_closed(session: &Session, wakeups: &Receiver<()>) {
     // Without, it competes with the programs.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST);
     let wanted = session.client().pool().superblock().prepare;
