@@ -99,6 +99,16 @@ fi
 if [ -x build/fabric/impi/bin/mpiexec.hydra ] && [ -e build/fabric/abi/messages ]; then
 	mpi_programs intel build/fabric/abi
 	tables() { intel 200 2 "$venvs/impi/bin/$1" -time 0.2 -msglog 0:18 "${@:2}" && grep -q 'All processes entering MPI_Finalize' "$log" && [ "$(grep -c '^ *[0-9]\+ .*[0-9]' "$log")" -gt 20 ]; }
+	# With its own shared memory between the processes of a kernel, every other run delivered wrong bytes here.
+	beside_a_busy_cpu() {
+		local status
+		nice -n 19 sh -c 'while :; do :; done' &
+		"$@"
+		status=$?
+		kill $!
+		return $status
+	}
+	[ "$amount" = quick ] || check "intel: collectives, 4 processes beside one that computes" beside_a_busy_cpu passes intel 200 4 build/fabric/abi/collectives
 	check "intel: IMB-MPI1" tables IMB-MPI1 PingPong Sendrecv Exchange Bcast Allreduce Alltoall Allgather Barrier
 	check "intel: IMB-RMA" tables IMB-RMA Unidir_put Unidir_get Bidir_put Accumulate Fetch_and_op
 else
