@@ -47,7 +47,7 @@ both_orders "flood --rounds 20000" sender receiver
 both_orders "flood --rounds 5000 --size 1024 --pairs 2" sender receiver
 try "$build/pingpong_sysv --both --pairs 2 --rounds 1000 --transport sem" true
 calls="$build/sysv_calls --rounds 500 --warmup 5 --milliseconds 50"
-for case in semop semop-undo semop-array getval "--size 8 message" "--size 8000 message" "--size 64 posix-message" "--size 64 posix-message-urgent" "--size 4096 --touch segment" \
+for case in semop semop-undo semop-array getval "--size 8 message" "--size 8 --depth 50 message" "--size 8000 message" "--size 64 posix-message" "--size 64 posix-message-urgent" "--size 4096 --touch segment" \
 	"--size 4096 segment-attach" "--size 1048576 --touch segment-sustained" "--objects 100 --clients 10 lookup-semop" \
 	"--objects 100 --random lookup-semget" "--objects 100 lookup-msgget" "--objects 100 lookup-shmget" \
 	"--processes 8 contend-semaphore" "--processes 8 contend-queue" "--processes 5 requests"; do

@@ -57,6 +57,7 @@ static _Noreturn void usage(FILE *out, const char *name)
 		"  --touch           write to each page of a segment\n"
 		"  --objects N       objects of the kind that there are\n"
 		"  --random          one of them at random each round, instead of always the same\n"
+		"  --depth N         messages of case message that are sent before they are received (default 1)\n"
 		"  --clients N       processes that are attached, this one included; the others sleep\n"
 		"  --processes N     processes that contend (even, for a queue)\n"
 		"  --milliseconds N  length of a run that is measured by time\n"
@@ -76,6 +77,7 @@ static void read_request(struct request *request, int argc, char **argv)
 		{ "touch", no_argument, NULL, 't' },
 		{ "objects", required_argument, NULL, 'o' },
 		{ "random", no_argument, NULL, 'R' },
+		{ "depth", required_argument, NULL, 'd' },
 		{ "clients", required_argument, NULL, 'C' },
 		{ "processes", required_argument, NULL, 'P' },
 		{ "milliseconds", required_argument, NULL, 'm' },
@@ -96,6 +98,7 @@ static void read_request(struct request *request, int argc, char **argv)
 		case 't': request->touch = true; break;
 		case 'o': request->objects = number(name, optarg, 1); break;
 		case 'R': request->random = true; break;
+		case 'd': request->depth = number(name, optarg, 1); break;
 		case 'C': request->clients = number(name, optarg, 1); break;
 		case 'P': request->processes = number(name, optarg, 2); break;
 		case 'm': request->milliseconds = number(name, optarg, 1); break;
@@ -123,6 +126,7 @@ int main(int argc, char **argv)
 			.cpu = -1,
 			.peer_cpu = -1 },
 		.objects = 1,
+		.depth = 1,
 		.clients = 1,
 		.processes = 2,
 		.milliseconds = 500,

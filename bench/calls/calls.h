@@ -9,6 +9,7 @@
 struct request {
 	struct run run;    /* rounds, warm-up, batches, size, CPU */
 	long objects;      /* objects of the kind that there are */
+	long depth;        /* messages that are in a queue at once */
 	long clients;      /* processes that are attached, this one included */
 	long processes;    /* processes that contend */
 	long milliseconds; /* length of a run that is measured by time */

@@ -1,4 +1,4 @@
-/* A message sent and received by one process. */
+/* Messages sent and received by one process. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
@@ -14,6 +14,7 @@ struct letter {
 struct letters {
 	struct letter *sent, *received;
 	size_t size;
+	uint64_t depth; /* messages that are in the queue at once */
 };
 
 static int queue = -1;
@@ -41,30 +42,41 @@ static bool is_marked(const struct letter *letter, size_t size, uint64_t round)
 	                && memcmp(letter->text + size - sizeof round, &round, sizeof round) == 0);
 }
 
+static void send(struct letters *letters, uint64_t round)
+{
+	mark(letters->sent, letters->size, round);
+	/* Without room for --depth messages the process would wait for itself. */
+	if (msgsnd(queue, letters->sent, letters->size, letters->depth > 1 ? IPC_NOWAIT : 0) != 0)
+		give_up_call("msgsnd");
+}
+
+static void receive(struct letters *letters, uint64_t round)
+{
+	ssize_t got = msgrcv(queue, letters->received, letters->size, 0, 0);
+	if (got == -1)
+		give_up_call("msgrcv");
+	bool same = is_marked(letters->received, letters->size, round);
+	if ((size_t)got != letters->size || letters->received->type != 3 || !same)
+		give_up("message %llu of %zu bytes came back as one of type %ld, %zd bytes, %s",
+			(unsigned long long)round, letters->size, letters->received->type, got,
+			same ? "the same text" : "another text");
+}
+
 static void rounds(void *context, uint64_t first, uint64_t count)
 {
 	struct letters *letters = context;
-	for (uint64_t round = first; round < first + count; round++) {
-		mark(letters->sent, letters->size, round);
-		if (msgsnd(queue, letters->sent, letters->size, 0) != 0)
-			give_up_call("msgsnd");
-		ssize_t got = msgrcv(queue, letters->received, letters->size, 0, 0);
-		if (got == -1)
-			give_up_call("msgrcv");
-		if ((size_t)got != letters->size || letters->received->type != 3
-		        || !is_marked(letters->received, letters->size, round))
-			give_up("message %llu of %zu bytes came back as one of type %ld, %zd bytes, %s",
-				(unsigned long long)round, letters->size, letters->received->type,
-				got,
-				is_marked(letters->received, letters->size, round)
-					? "the same text"
-					: "another text");
+	for (uint64_t end = first + count; first < end;) {
+		uint64_t upto = end - first < letters->depth ? end : first + letters->depth;
+		for (uint64_t round = first; round < upto; round++)
+			send(letters, round);
+		for (; first < upto; first++)
+			receive(letters, first);
 	}
 }
 
 void message(const struct request *request)
 {
-	struct letters letters = { .size = request->run.size };
+	struct letters letters = { .size = request->run.size, .depth = (uint64_t)request->depth };
 	letters.sent = malloc(sizeof *letters.sent + letters.size);
 	letters.received = calloc(1, sizeof *letters.received + letters.size);
 	if (letters.sent == NULL || letters.received == NULL)

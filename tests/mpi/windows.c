@@ -146,8 +146,8 @@ static void locks_of_all(struct window *window)
 }
 
 /* Not both at the same time: a library that grants locks in turn, as MPICH does, can come to a
- * standstill then. Two ranks each have locked one memory for MPI_Win_lock_all, and want the other's,
- * for which another rank waits before them that wants it alone. */
+ * standstill then. Two ranks each have locked one memory for MPI_Win_lock_all, and want the
+ * other's, for which another rank waits before them that wants it alone. */
 static void locks(struct window *window)
 {
 	memset(window->base, 0, window->words * sizeof(int64_t));

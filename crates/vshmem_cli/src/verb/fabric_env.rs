@@ -86,7 +86,7 @@ impl Library {
                 ("OMPI_MCA_mca_base_env_list", &passed_on),
             ],
             Self::Mpich => &[("MPIR_CVAR_CH4_NETMOD", "ofi")],
-            // Its own shared memory delivers wrong bytes where processes wait for a CPU: see the guide.
+            // Its own shared memory delivers wrong bytes where processes wait for a CPU.
             Self::Intel => &[("I_MPI_FABRICS", "ofi"), ("I_MPI_OFI_PROVIDER", "vshmem")],
             Self::Gasnet => &[],
             Self::Shmem => &[("SHMEM_OFI_PROVIDER", "vshmem")],
