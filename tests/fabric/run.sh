@@ -101,11 +101,13 @@ if [ -x build/fabric/impi/bin/mpiexec.hydra ] && [ -e build/fabric/abi/messages 
 	tables() { intel 200 2 "$venvs/impi/bin/$1" -time 0.2 -msglog 0:18 "${@:2}" && grep -q 'All processes entering MPI_Finalize' "$log" && [ "$(grep -c '^ *[0-9]\+ .*[0-9]' "$log")" -gt 20 ]; }
 	# With its own shared memory between the processes of a kernel, every other run delivered wrong bytes here.
 	beside_a_busy_cpu() {
-		local status
-		nice -n 19 sh -c 'while :; do :; done' &
+		local status busy
+		# It ends by itself where this script is killed.
+		timeout 300 nice -n 19 sh -c 'while :; do :; done' &
+		busy=$!
 		"$@"
 		status=$?
-		kill $!
+		kill $busy
 		return $status
 	}
 	[ "$amount" = quick ] || check "intel: collectives, 4 processes beside one that computes" beside_a_busy_cpu passes intel 200 4 build/fabric/abi/collectives

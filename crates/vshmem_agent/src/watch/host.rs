@@ -29,9 +29,9 @@ impl Host {
             return Ok(false);
         }
         let heartbeat = pool.heartbeat().map_err(|_| Errno::IO)?;
-        let peers = foreign_domains(this_client)?;
+        let foreign = foreign_domains(this_client)?;
         let name = pool.name();
-        match self.host_monitor.judge(heartbeat, peers) {
+        match self.host_monitor.judge(heartbeat, foreign) {
             Verdict::Well => return Ok(false),
             Verdict::HostSilent => {
                 note_in_kernel_log(&format!(
@@ -62,13 +62,13 @@ fn foreign_domains(this_client: &Client) -> Result<Vec<ForeignDomain>, Errno> {
     let Some(host) = pool.host_boot().map_err(|_| Errno::IO)? else { return Ok(Vec::new()) };
     let rows = pool.domains()?;
     let own = rows.iter().find(|row| row.index == this_client.domain()).map(|row| row.boot);
-    let is_peer = |row: &&DomainRow| {
+    let is_foreign = |row: &&DomainRow| {
         let is_foreign = row.boot != host && Some(row.boot) != own;
         is_foreign && row.state == DomainState::Alive && row.agent != 0
     };
-    let peer =
+    let domain =
         |row: &DomainRow| ForeignDomain { index: row.index, epoch: row.epoch, lease: row.lease };
-    Ok(rows.iter().filter(is_peer).map(peer).collect())
+    Ok(rows.iter().filter(is_foreign).map(domain).collect())
 }
 
 /// Where the administrator of a guest looks. Only root may; the refusals that follow say it as

@@ -6,7 +6,7 @@
 //! One silent member proves nothing (it may be paused, or dead); so two others are needed that were
 //! active before and have not left: the host, which renews its word once a second while `vshmem
 //! pool serve` or a process of the host runs on the pool, and a domain of another kernel that has
-//! an agent. They must have fallen silent at the same time: a server that was killed and a peer
+//! an agent. They must have fallen silent at the same time: a server that was killed and a domain
 //! that is paused some time later prove nothing either. Time is counted in rounds of this agent,
 //! which stop when the guest does: a guest that is frozen and goes on where it was finds new words
 //! there.
@@ -41,39 +41,39 @@ pub enum Verdict {
 #[derive(Debug, Default)]
 pub struct HostMonitor {
     heartbeat: Option<u64>,
-    peers: Vec<ForeignDomain>,
+    foreign: Vec<ForeignDomain>,
     /// The host's beat has changed since it was first seen.
     host_heard: bool,
-    /// So has the lease of one of the peers that are there.
-    peer_heard: bool,
+    /// So has the lease of one of the foreign domains that are there.
+    foreign_heard: bool,
     /// Rounds since the beat has changed.
     host_silent: u32,
     /// Rounds since a lease has.
-    peers_silent: u32,
+    foreign_silent: u32,
 }
 
 impl HostMonitor {
-    /// Takes note of a round: the host's beat, if it attends, and the peers with an agent.
-    pub fn judge(&mut self, heartbeat: Option<u64>, peers: Vec<ForeignDomain>) -> Verdict {
-        let lease_moved = peers.iter().any(|now| {
+    /// Takes note of a round: the host's beat, if it attends, and foreign domains with an agent.
+    pub fn judge(&mut self, heartbeat: Option<u64>, foreign: Vec<ForeignDomain>) -> Verdict {
+        let lease_moved = foreign.iter().any(|now| {
             let same = |then: &&ForeignDomain| (then.index, then.epoch) == (now.index, now.epoch);
-            self.peers.iter().find(same).is_some_and(|then| then.lease != now.lease)
+            self.foreign.iter().find(same).is_some_and(|then| then.lease != now.lease)
         });
         let beat_moved = heartbeat != self.heartbeat;
-        let (has_host, has_peers) = (heartbeat.is_some(), !peers.is_empty());
+        let (has_host, has_foreign) = (heartbeat.is_some(), !foreign.is_empty());
         self.host_heard = has_host && (self.host_heard || (beat_moved && self.heartbeat.is_some()));
-        self.peer_heard = has_peers && (self.peer_heard || lease_moved);
+        self.foreign_heard = has_foreign && (self.foreign_heard || lease_moved);
         self.host_silent = rounds_since(beat_moved || !has_host, self.host_silent);
-        self.peers_silent = rounds_since(lease_moved || !has_peers, self.peers_silent);
-        (self.heartbeat, self.peers) = (heartbeat, peers);
+        self.foreign_silent = rounds_since(lease_moved || !has_foreign, self.foreign_silent);
+        (self.heartbeat, self.foreign) = (heartbeat, foreign);
         if !self.host_heard {
             return Verdict::Well;
         }
-        let together = self.host_silent.abs_diff(self.peers_silent) <= APART;
-        if self.peer_heard && together && self.host_silent.min(self.peers_silent) >= ROUNDS {
+        let together = self.host_silent.abs_diff(self.foreign_silent) <= APART;
+        if self.foreign_heard && together && self.host_silent.min(self.foreign_silent) >= ROUNDS {
             return Verdict::Alone;
         }
-        if !has_peers && self.host_silent == ROUNDS {
+        if !has_foreign && self.host_silent == ROUNDS {
             return Verdict::HostSilent;
         }
         Verdict::Well
@@ -88,21 +88,21 @@ fn rounds_since(now: bool, before: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn peer(lease: u32) -> Vec<ForeignDomain> {
+    fn foreign(lease: u32) -> Vec<ForeignDomain> {
         vec![ForeignDomain { index: 1, epoch: 1, lease }]
     }
 
-    /// A monitor that has heard the host and a peer.
+    /// A monitor that has heard the host and a foreign domain.
     fn with_company() -> HostMonitor {
         let mut host_monitor = HostMonitor::default();
         for round in 1..4_u32 {
-            assert_eq!(host_monitor.judge(Some(round.into()), peer(round)), Verdict::Well);
+            assert_eq!(host_monitor.judge(Some(round.into()), foreign(round)), Verdict::Well);
         }
         host_monitor
     }
 
     fn ends_alone(host_monitor: &mut HostMonitor, heartbeat: Option<u64>, lease: u32) -> bool {
-        (0..2 * ROUNDS).any(|_| host_monitor.judge(heartbeat, peer(lease)) == Verdict::Alone)
+        (0..2 * ROUNDS).any(|_| host_monitor.judge(heartbeat, foreign(lease)) == Verdict::Alone)
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         // Their last words need not come in one round.
         let mut host_monitor = with_company();
         for round in 4..4 + APART {
-            assert_eq!(host_monitor.judge(Some(3), peer(round)), Verdict::Well);
+            assert_eq!(host_monitor.judge(Some(3), foreign(round)), Verdict::Well);
         }
         assert!(ends_alone(&mut host_monitor, Some(3), 3 + APART));
     }
@@ -121,7 +121,7 @@ mod tests {
         let mut host_monitor = with_company();
         for round in 10..200_u32 {
             // Each time it wakes up, others have gone on for long.
-            let verdict = host_monitor.judge(Some(u64::from(round) * 1000), peer(round * 1000));
+            let verdict = host_monitor.judge(Some(u64::from(round) * 1000), foreign(round * 1000));
             assert_eq!(verdict, Verdict::Well);
         }
     }
@@ -129,19 +129,19 @@ mod tests {
     #[test]
     fn a_killed_server_alone_proves_nothing() {
         let mut host_monitor = with_company();
-        assert!((4..200).all(|round| host_monitor.judge(Some(3), peer(round)) == Verdict::Well));
+        assert!((4..200).all(|round| host_monitor.judge(Some(3), foreign(round)) == Verdict::Well));
     }
 
     #[test]
-    fn paused_peers_alone_prove_nothing() {
+    fn paused_domains_alone_prove_nothing() {
         let mut host_monitor = with_company();
-        assert!((4..200).all(|round| host_monitor.judge(Some(round), peer(3)) == Verdict::Well));
+        assert!((4..200).all(|round| host_monitor.judge(Some(round), foreign(3)) == Verdict::Well));
     }
 
     #[test]
-    fn a_peer_that_is_paused_after_the_server_was_killed_proves_nothing() {
+    fn a_domain_that_is_paused_after_the_server_was_killed_proves_nothing() {
         let mut host_monitor = with_company();
-        assert!((4..60).all(|round| host_monitor.judge(Some(3), peer(round)) == Verdict::Well));
+        assert!((4..60).all(|round| host_monitor.judge(Some(3), foreign(round)) == Verdict::Well));
         assert!(!ends_alone(&mut host_monitor, Some(3), 59));
     }
 

@@ -63,7 +63,7 @@ pub(crate) enum Taken {
     Slow,
 }
 
-/// Payload that is copied on the short way.
+/// Payload that is copied by way of a buffer of this size on the stack; longer ones need a larger.
 pub(crate) const SMALL_COPY: usize = 64;
 
 /// Payload that is copied by way of the stack, and whose chunk stays with the slot for the next

@@ -59,7 +59,7 @@ pub(crate) fn msgsnd(
 
 /// What a sender is given: where it puts the number of this process's registration that its message
 /// has ended, if there is one.
-pub(crate) type Told = Cell<Option<u64>>;
+pub(crate) type EndedRegistration = Cell<Option<u64>>;
 
 /// Sends a message to a queue that has been looked up. `may_use_ring`: it is one for the ring.
 /// System V and POSIX calls have code of their own each, as in `receive_from`.
@@ -69,7 +69,7 @@ pub(crate) fn send_to(
     queue: &Queue,
     mtype: i64,
     payload: &[u8],
-    (wait, told): (Wait, &Told),
+    (wait, ended_registration): (Wait, &EndedRegistration),
     may_use_ring: bool,
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ pub(crate) fn send_to(
         }
         let signals_seen = *signals_seen.get_or_insert_with(signals_before_wait);
         let until = WaitsUntil { deadline: wait.deadline(), signals_seen };
-        let slow = Slow { no_wait, may_use_ring, until, told };
+        let slow = Slow { no_wait, may_use_ring, until, ended_registration };
         match send_to_list(context, queue, mtype, payload, slow, &mut gone, caller)? {
             Sent::Yes | Sent::AfterSleep => return Ok(()),
             Sent::RingIsOpen => {}
@@ -153,7 +153,7 @@ struct Slow<'a> {
     no_wait: bool,
     may_use_ring: bool,
     until: WaitsUntil,
-    told: &'a Told,
+    ended_registration: &'a EndedRegistration,
 }
 
 #[inline(never)]
@@ -265,7 +265,7 @@ fn put_in_list(
     let mut wakes = WakeList::default();
     let step = ring::change_list(context, lock_context, queue, "msgsnd", |txn| {
         wakes.clear();
-        sender.slow.told.set(None);
+        sender.slow.ended_registration.set(None);
         if !queue.alive(txn)? {
             return Ok(Err(gone));
         }
@@ -279,7 +279,10 @@ fn put_in_list(
                 insert(txn, layout, queue, chunk, header, End::Newest)?;
                 sent_past_ring(txn, queue)?;
                 if is_first {
-                    sender.slow.told.set(mq_notify::fire(context, txn, queue, &mut wakes)?);
+                    sender
+                        .slow
+                        .ended_registration
+                        .set(mq_notify::fire(context, txn, queue, &mut wakes)?);
                 }
             }
             return Ok(Ok(Some(handed)));

@@ -64,11 +64,19 @@ pub(crate) fn send(
     }
     let may_use_ring = message.len() as u64 <= RING_PAYLOAD_BYTES;
     let mtype = type_of(priority);
-    let told = Cell::new(None);
+    let ended_registration = Cell::new(None);
     // The access was checked when the queue was opened.
-    send::send_to(context, &queue, mtype, message, (wait, &told), may_use_ring, &Superuser)
-        .map_err(gone)?;
-    Ok(told.get())
+    send::send_to(
+        context,
+        &queue,
+        mtype,
+        message,
+        (wait, &ended_registration),
+        may_use_ring,
+        &Superuser,
+    )
+    .map_err(gone)?;
+    Ok(ended_registration.get())
 }
 
 /// mq_timedreceive(3). `deliver` is given the priority and the message.
