@@ -38,9 +38,10 @@ pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitM
 pub use name::{AttachCount, NAME_BYTES, ObjectKey, ObjectName};
 pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{
-    ATTACHED_QUEUE, AttachSlot, MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MSG_HEADER_BYTES,
-    MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES,
-    QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES,
+    ATTACHED_QUEUE, AttachSlot, LONG_RING_BYTES, LONG_RING_SLOTS, MOST_QUEUE_MESSAGE_BYTES,
+    MOST_QUEUE_MESSAGES, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, NEW_RARITY,
+    OUTGROWN_RARITY, ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES, QueueMode,
+    RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES,
     RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_AT, SemSlot, ShmSlot, UndoSlot,
 };
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};

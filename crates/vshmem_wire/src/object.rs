@@ -1,6 +1,6 @@
 //! The three kinds of object, and what belongs to them.
 
-use crate::RawCell;
+use crate::{CELL_BYTES, RawCell};
 
 /// The mode bits that System V keeps of an object's mode.
 pub const PERM_BITS: u32 = 0o777;
@@ -179,8 +179,13 @@ pub struct MsgSlot {
     pub notify_head: RawCell,
     /// Its other end.
     pub notify_tail: RawCell,
-    /// Room for later.
-    pub spare: [RawCell; 2],
+    /// Where the long ring begins, unit of the heap plus one; 0 as long as the ring of a queue in
+    /// this slot has never been too short. That memory stays a ring, also when the queue is
+    /// removed: so a compare-and-swap that comes late finds a cell of a ring, and fails.
+    pub long_ring: RawCell,
+    /// How rarely the long ring is opened and not the short one: at one of 2 to the power of this
+    /// openings. It is 0 from then on.
+    pub long_ring_rarity: RawCell,
 }
 
 /// In [`AttachSlot::segment`]: the record counts descriptors of a queue.
@@ -198,6 +203,16 @@ pub const QUEUE_PRIORITIES: u32 = 32_768;
 pub const SENT_PAST_RING_AT: u32 = 32;
 /// Slots in the ring of a queue: two cache lines of cells.
 pub const RING_SLOTS: usize = 8;
+/// Slots in the long ring of a queue.
+pub const LONG_RING_SLOTS: usize = 64;
+/// [`MsgSlot::long_ring_rarity`] of a queue whose list has been longer than its long ring: one
+/// opening of 16384. Moving what a full long ring holds to the list costs about as much as it has
+/// saved; a queue that is deeper each time is not to pay for it each time.
+pub const OUTGROWN_RARITY: u32 = 14;
+/// The same of a new long ring, one of 16: some queues only grow on.
+pub const NEW_RARITY: u32 = 4;
+/// Bytes of a long ring.
+pub const LONG_RING_BYTES: u64 = LONG_RING_SLOTS as u64 * CELL_BYTES;
 /// Payload bytes of a message in the ring at most.
 pub const RING_PAYLOAD_BYTES: u64 = 8192;
 /// Payload bytes up to which any ring has room for a message whenever it has a free slot.
@@ -322,10 +337,12 @@ impl RingReserve {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum QueueMode {
-    /// In the ring. The list is empty and no thread sleeps.
+    /// In the ring. The list is empty, and no sender sleeps. The long ring is empty and closed.
     Ring = 0,
-    /// In the list. The ring is empty and closed.
+    /// In the list. Both rings are empty and closed.
     List = 1,
+    /// As [`QueueMode::Ring`], in the long ring.
+    LongRing = 2,
 }
 
 /// How often one client has attached one segment, or has it open; or has a POSIX queue open.

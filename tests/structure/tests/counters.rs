@@ -40,7 +40,8 @@ const NO_COUNTERS: [(&str, &str); 18] = [
     (
         "MsgSlot",
         "header limit mode head tail sender receiver sent received receive_head receive_tail \
-         send_head send_tail name most_messages most_bytes notify_head notify_tail spare",
+         send_head send_tail name most_messages most_bytes notify_head notify_tail long_ring \
+         long_ring_rarity",
     ),
     // The tag is a copy of a cell's.
     ("MsgHeader", "mtype size place owner tag"),

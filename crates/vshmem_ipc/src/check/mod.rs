@@ -82,6 +82,7 @@ impl Checker<'_> {
         self.undos(&client_table, &objects, &mut uses)?;
         self.queues(&objects, &mut uses)?;
         self.rings(&objects, &mut uses)?;
+        self.long_rings(&objects, &mut uses)?;
         self.sets(&objects, &mut uses)?;
         self.heap(&client_table, &uses)?;
         self.wait_queues(&client_table, &objects)

@@ -1,58 +1,134 @@
 //! The rings of queues against their modes, and the messages in them.
 
+use std::collections::BTreeSet;
+
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
 use vshmem_wire::{
-    CELL_BYTES, MSG_HEADER_BYTES, MsgSlot, ObjectState, QueueMode, RING_INLINE_BYTES,
-    RING_PAYLOAD_BYTES, RING_SLOTS, RingReserve,
+    CELL_BYTES, LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MsgSlot, ObjectState,
+    QueueMode, RING_INLINE_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS, RingReserve,
 };
 
 use crate::check::checker::Checker;
 use crate::check::heap::{Use, Uses};
 use crate::check::objects::Objects;
-use crate::msg::awaited_types::says_list;
 use crate::msg::fast_send::is_large_in;
 use crate::msg::message::Header;
-use crate::msg::ring;
+use crate::msg::mode::RingInUse;
+use crate::msg::ring::header_of;
+use crate::msg::ring_chunk::{place_in, place_of};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::registry::table;
+
+/// A queue, where it lies in the table.
+#[derive(Clone, Copy)]
+struct InTable {
+    index: u32,
+    slot: u64,
+    in_use: Option<RingInUse>,
+}
 
 impl Checker<'_> {
     pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         for (index, slot_state) in objects.of(Kind::Queue) {
             let slot = table::slot_at(self.layout, Kind::Queue, index)?;
-            let ring = self.ring_of(slot)?;
-            if !ring.makes_sense() {
-                self.wrong(format!("the words in the ring of queue {index} do not fit together"));
-                continue;
-            }
             let mode = self.word(field!(slot, MsgSlot, mode))?;
-            if mode == QueueMode::List as u64 {
-                if !ring.is_frozen() || ring.messages().next().is_some() {
-                    self.wrong(format!("queue {index} uses its list, and its ring is in use"));
-                }
-            } else if says_list(mode) {
+            let in_use = RingInUse::of(mode);
+            if in_use.is_none() && mode != QueueMode::List as u64 {
                 self.wrong(format!("queue {index} is in mode {mode}, which is none"));
-            } else if slot_state.is(ObjectState::Live) {
-                self.only_the_ring_has_messages(index, slot)?;
-                self.reserve_of(index, slot, &ring, uses)?;
-            } else {
+            }
+            if in_use.is_some() && !slot_state.is(ObjectState::Live) {
                 self.wrong(format!("queue {index} is removed, and its ring is in use"));
             }
-            self.messages_in(index, slot, &ring, uses)?;
+            if in_use == Some(RingInUse::Long) && self.get(field!(slot, MsgSlot, long_ring))? == 0 {
+                self.wrong(format!("queue {index} uses a long ring, and has none"));
+            }
+            let queue = InTable { index, slot, in_use };
+            let ring: MessageRing<RING_SLOTS> = self.words_of(field!(slot, MsgSlot, ring))?;
+            self.ring(queue, &ring, uses)?;
+            if in_use == Some(RingInUse::Short) {
+                self.reserve_of(index, slot, &ring, uses)?;
+            }
         }
         Ok(())
     }
 
-    /// The ring of the queue in a slot, as it will be.
-    pub(super) fn ring_of(&self, slot: u64) -> Result<MessageRing, Fault> {
-        let base = field!(slot, MsgSlot, ring);
-        let mut words = [0; RING_SLOTS];
+    /// The long rings that slots of the table have, of queues and of those that are no more.
+    pub(super) fn long_rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
+        for index in 0..self.layout.msg.count as u32 {
+            let slot = table::slot_at(self.layout, Kind::Queue, index)?;
+            let Some(unit) = self.get(field!(slot, MsgSlot, long_ring))?.checked_sub(1) else {
+                continue;
+            };
+            let what = format!("the long ring of queue {index}");
+            let Ok(base) = Chunk(unit).offset(self.layout) else {
+                self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
+                continue;
+            };
+            self.note_use(uses, unit, Use { what, bytes: LONG_RING_BYTES, in_ring: false });
+            let ring: MessageRing<LONG_RING_SLOTS> = self.words_of(base)?;
+            let is_object = objects.of(Kind::Queue).any(|(object, _)| object == index);
+            let mode = self.word(field!(slot, MsgSlot, mode))?;
+            let in_use = RingInUse::of(mode).filter(|_| is_object);
+            self.ring(InTable { index, slot, in_use }, &ring, uses)?;
+        }
+        Ok(())
+    }
+
+    /// One of the rings of a queue, against the mode.
+    fn ring<const N: usize>(
+        &mut self,
+        queue: InTable,
+        ring: &MessageRing<N>,
+        uses: &mut Uses,
+    ) -> Result<(), Fault> {
+        let InTable { index, slot, in_use } = queue;
+        let name = if N == RING_SLOTS { "ring" } else { "long ring" };
+        if !ring.makes_sense() {
+            self.wrong(format!("the words in the {name} of queue {index} do not fit together"));
+            return Ok(());
+        }
+        let is_idle = ring.is_frozen() && ring.messages().next().is_none();
+        if in_use != Some(RingInUse::of_slots::<N>()) && !is_idle {
+            self.wrong(format!("queue {index} does not use its {name}, and that is not closed"));
+        }
+        // While a long ring is emptied into the list, it is closed.
+        if in_use == Some(RingInUse::of_slots::<N>()) && !(N != RING_SLOTS && ring.is_frozen()) {
+            self.only_the_ring_has_messages(index, slot)?;
+        }
+        self.messages_in(index, slot, ring, uses)
+    }
+
+    /// The ring of `N` slots that begins at `base`, as it will be.
+    fn words_of<const N: usize>(&self, base: u64) -> Result<MessageRing<N>, Fault> {
+        let mut words = [0; N];
         for (word, nth) in words.iter_mut().zip(0..) {
             *word = self.word(base + nth * CELL_BYTES)?;
         }
         Ok(MessageRing::of(base, words))
+    }
+
+    /// The types of the messages in the ring that the queue in a slot uses.
+    pub(super) fn kinds_in_ring(&self, slot: u64) -> Result<BTreeSet<i64>, Fault> {
+        match RingInUse::of(self.word(field!(slot, MsgSlot, mode))?) {
+            None => Ok(BTreeSet::new()),
+            Some(RingInUse::Short) => {
+                Ok(self.kinds_of(&self.words_of::<RING_SLOTS>(field!(slot, MsgSlot, ring))?))
+            }
+            Some(RingInUse::Long) => {
+                let unit = self.get(field!(slot, MsgSlot, long_ring))?.wrapping_sub(1);
+                let base = Chunk(unit).offset(self.layout)?;
+                Ok(self.kinds_of(&self.words_of::<LONG_RING_SLOTS>(base)?))
+            }
+        }
+    }
+
+    fn kinds_of<const N: usize>(&self, ring: &MessageRing<N>) -> BTreeSet<i64> {
+        ring.messages()
+            .filter_map(|ring_slot| header_of(self.pool.map(), self.layout, ring_slot).ok())
+            .map(|header| header.mtype)
+            .collect()
     }
 
     fn only_the_ring_has_messages(&mut self, index: u32, slot: u64) -> Result<(), Fault> {
@@ -72,7 +148,7 @@ impl Checker<'_> {
         &mut self,
         index: u32,
         slot: u64,
-        ring: &MessageRing,
+        ring: &MessageRing<RING_SLOTS>,
         uses: &mut Uses,
     ) -> Result<(), Fault> {
         let value = self.get(field!(slot, MsgSlot, tail))?;
@@ -104,11 +180,11 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn messages_in(
+    fn messages_in<const N: usize>(
         &mut self,
         index: u32,
         slot: u64,
-        ring: &MessageRing,
+        ring: &MessageRing<N>,
         uses: &mut Uses,
     ) -> Result<(), Fault> {
         let limit = self.get(field!(slot, MsgSlot, limit))?.into();
@@ -130,15 +206,15 @@ impl Checker<'_> {
                 self.wrong(format!("{what} has type {} and {} bytes", header.mtype, header.size));
             }
             // One behind a large one has the mark as well.
-            if is_large_in(limit, header.size) && !ring_slot.is_large() {
+            if is_large_in::<N>(limit, header.size) && !ring_slot.is_large() {
                 self.wrong(format!(
                     "{what} has {} bytes, and its slot says that they need not be counted",
                     header.size
                 ));
             }
-            let place = ring::place_in(self.layout, Chunk(unit))?;
+            let place = place_in(self.layout, Chunk(unit))?;
             let place = self.pool.map().load(place, Ordering::Relaxed)?;
-            if place != ring::place_of(index, ring_slot.position()) {
+            if place != place_of::<N>(index, ring_slot.position()) {
                 self.wrong(format!("{what} does not say where it is"));
             }
             self.note_use(

@@ -2,7 +2,7 @@
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, SlabMeta, ThreadSlot, UndoSlot,
+    AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, MsgSlot, SlabMeta, ThreadSlot, UndoSlot,
 };
 
 use crate::check::checker::Checker;
@@ -10,9 +10,11 @@ use crate::error::Failure;
 use crate::memory::dirty;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};
 use crate::pool::clients::client_at;
+use crate::pool::id::Kind;
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
 use crate::registry::attach_records::attach_at;
+use crate::registry::table;
 use crate::sem::undo_records;
 
 /// What is in use and what is free.
@@ -32,8 +34,10 @@ pub struct PoolSpace {
     pub slabs_used: u32,
     /// Slabs of the heap that are free.
     pub slabs_free: u32,
-    /// Chunks in objects.
+    /// Chunks in objects, but for the long rings of queues.
     pub chunks_in_objects: u32,
+    /// Chunks that are long rings of queues: they stay when the queue is removed.
+    pub long_rings: u32,
     /// Chunks that clients hold.
     pub chunks_held: u32,
     /// Thread slots in use.
@@ -97,6 +101,8 @@ impl Checker<'_> {
                 }
             }
         }
+        room.long_rings = self.count_long_rings()?;
+        room.chunks_in_objects = room.chunks_in_objects.saturating_sub(room.long_rings);
         for thread in 0..self.layout.threads.count as u32 {
             let at = thread_at(self.layout, thread)?;
             let owner = self.word(field!(at, ThreadSlot, owner))?;
@@ -115,5 +121,14 @@ impl Checker<'_> {
             room.undos += u32::from(self.get(field!(at, UndoSlot, client))? != 0);
         }
         Ok(room)
+    }
+
+    fn count_long_rings(&self) -> Result<u32, Fault> {
+        let mut rings = 0;
+        for queue in 0..self.layout.msg.count as u32 {
+            let slot = table::slot_at(self.layout, Kind::Queue, queue)?;
+            rings += u32::from(self.get(field!(slot, MsgSlot, long_ring))? != 0);
+        }
+        Ok(rings)
     }
 }

@@ -13,9 +13,9 @@ use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::ClientTable;
 use crate::check::objects::Objects;
 use crate::futex::Bucket;
-use crate::msg::awaited_types::{AwaitedTypes, says_list};
+use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::message::{Header, Search};
-use crate::msg::ring::header_of;
+use crate::msg::mode::says_list;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
@@ -216,11 +216,7 @@ impl Checker<'_> {
             kinds.insert(Header::read(self.pool.map(), self.layout, Chunk(unit))?.mtype);
             next = self.get(at)?;
         }
-        for ring_slot in self.ring_of(slot)?.messages() {
-            if let Ok(header) = header_of(self.pool.map(), self.layout, ring_slot) {
-                kinds.insert(header.mtype);
-            }
-        }
+        kinds.extend(self.kinds_in_ring(slot)?);
         Ok(kinds)
     }
 

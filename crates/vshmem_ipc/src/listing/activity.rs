@@ -52,7 +52,7 @@ fn object_activity(
         Kind::Queue => {
             let queue = Queue::at(object_slot, slot);
             seen = sizes(map, pool.layout(), &queue)?;
-            (sent(map, &queue)?.into(), 1 << 32)
+            (sent(map, pool.layout(), &queue)?.into(), 1 << 32)
         }
     };
     let id = object_slot.id();

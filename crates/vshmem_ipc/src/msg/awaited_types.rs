@@ -1,7 +1,7 @@
 //! The message types that sleeping receivers wait for: a set that every sender reads.
 //!
-//! It lies in the word of the queue's mode, beside the bit that says *list*. Small types have a bit
-//! of their own: they usually distinguish kinds of requests. Others, often process ids, share
+//! It lies in the word of the queue's mode, beside the bits of [`QueueMode`]. Small types have a
+//! bit of their own: they usually distinguish kinds of requests. Others, often process ids, share
 //! theirs with some. So the set may name types that no receiver waits for; it names all that a
 //! receiver does wait for.
 
@@ -10,6 +10,7 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{Layout, QueueMode, ThreadSlot};
 
 use crate::msg::message::Search;
+use crate::msg::mode::RingInUse;
 use crate::msg::queue::{Queue, at};
 use crate::pool::threads::thread_at;
 use crate::wait::wait_queue;
@@ -18,21 +19,17 @@ use crate::wait::wait_queue;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AwaitedTypes(u64);
 
-/// The bit of the mode.
-const LIST: u64 = QueueMode::List as u64;
+/// The bits of the mode.
+const MODE: u64 = QueueMode::List as u64 | QueueMode::LongRing as u64;
 
-/// Types below have a bit of their own.
-const SMALL: i64 = 32;
+/// Types below have a bit of their own, above those of the mode.
+const SMALL: i64 = 31;
+/// The first bit that types share, and how many such bits there are.
+const SHARED: i64 = 32;
 
 fn bit_of(mtype: i64) -> u64 {
-    let nth = if (1..SMALL).contains(&mtype) { mtype } else { SMALL + (mtype & (SMALL - 1)) };
+    let nth = if (1..SMALL).contains(&mtype) { mtype + 1 } else { SHARED + (mtype & (SHARED - 1)) };
     1 << nth
-}
-
-/// Whether the word of a mode says that the queue uses its list.
-#[inline]
-pub(crate) fn says_list(mode: u64) -> bool {
-    mode & LIST != 0
 }
 
 impl AwaitedTypes {
@@ -42,12 +39,12 @@ impl AwaitedTypes {
     /// What the word of a mode says.
     #[inline]
     pub fn in_mode(mode: u64) -> Self {
-        Self(mode & !LIST)
+        Self(mode & !MODE)
     }
 
-    /// The word of the mode *ring*.
-    pub fn mode(self) -> u64 {
-        self.0
+    /// The word of the mode of a queue that uses that ring.
+    pub fn mode(self, ring: RingInUse) -> u64 {
+        self.0 | ring.mode() as u64
     }
 
     /// Whether another thread may wait for that type.
@@ -61,7 +58,7 @@ impl AwaitedTypes {
     pub fn with(self, search: Search) -> Self {
         match search {
             Search::Equal(mtype) => Self(self.0 | bit_of(mtype)),
-            _ => Self(!LIST),
+            _ => Self(!MODE),
         }
     }
 
@@ -92,9 +89,13 @@ mod tests {
         assert!(!AwaitedTypes::NONE.has(1) && !AwaitedTypes::NONE.has(4711));
         let three = AwaitedTypes::NONE.with(Search::Equal(3)).with(Search::Equal(4711));
         assert!(three.has(3) && three.has(4711) && !three.has(1) && !three.has(4712));
-        assert!(!says_list(three.mode()) && AwaitedTypes::in_mode(three.mode()) == three);
-        assert!(says_list(LIST) && AwaitedTypes::in_mode(LIST) == AwaitedTypes::NONE);
-        for mtype in [1, 31, 32, 33, 63, i64::MAX] {
+        for ring in [RingInUse::Short, RingInUse::Long] {
+            let mode = three.mode(ring);
+            assert_eq!(RingInUse::of(mode), Some(ring));
+            assert_eq!(AwaitedTypes::in_mode(mode), three);
+        }
+        assert_eq!(AwaitedTypes::in_mode(QueueMode::List as u64), AwaitedTypes::NONE);
+        for mtype in [1, 29, 30, 31, 32, 33, 63, i64::MAX] {
             assert!(AwaitedTypes::NONE.with(Search::Equal(mtype)).has(mtype));
             for search in [Search::Any, Search::NotEqual(mtype), Search::AtMost(mtype)] {
                 assert!(AwaitedTypes::NONE.with(search).has(mtype));

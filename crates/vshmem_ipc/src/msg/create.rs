@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ObjectHeader, ObjectName, ObjectState};
+use vshmem_wire::{Layout, ObjectHeader, ObjectName, ObjectState};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
@@ -51,6 +51,7 @@ pub(crate) fn msgget(
             let limit = pool.geometry().msgmnb;
             describe(
                 txn,
+                layout,
                 &queue,
                 &permission,
                 NewQueue { limit, most_messages: 0, most_bytes: 0 },
@@ -84,6 +85,7 @@ pub(crate) struct NewQueue {
 /// Stages everything of a new queue but its key or name, and its state.
 pub(crate) fn describe(
     txn: &mut Txn<'_>,
+    layout: &Layout,
     queue: &Queue,
     permission: &Permission,
     new: NewQueue,
@@ -105,5 +107,5 @@ pub(crate) fn describe(
         txn.update(cell, value)?;
     }
     new_ring(txn, queue, new.limit, new.most_messages)?;
-    begin_count(txn, queue)
+    begin_count(txn, layout, queue)
 }

@@ -3,14 +3,16 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, signals_before_wait, signals_handled};
 use vshmem_sync::{Fault, MessageRing, Polled, RingSlot, Tail, crash_point, leave_lines};
-use vshmem_wire::{Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS};
 
 use crate::context::Context;
 use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
 use crate::msg::fast_send::keep;
 use crate::msg::message::{Header, Search};
+use crate::msg::mode::{RingInUse, ring_base, ring_in_use};
 use crate::msg::queue::{Queue, Receive, at};
-use crate::msg::ring::{self, chunk_of, claim_spare, header_of};
+use crate::msg::ring::{chunk_of, header_of};
+use crate::msg::ring_chunk::claim_spare;
 use crate::msg::waiters::Deliver;
 use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, READ};
@@ -46,7 +48,7 @@ impl Answer {
 
 /// The chunk in a slot is that of the next message, if there is one.
 #[inline]
-pub(crate) fn will_read_chunk(map: &Map, layout: &Layout, ring_slot: RingSlot) {
+pub(crate) fn will_read_chunk<const N: usize>(map: &Map, layout: &Layout, ring_slot: RingSlot<N>) {
     if let Some(Ok(at)) = ring_slot.chunk().map(|unit| Chunk(unit).offset(layout)) {
         map.will_read(at);
     }
@@ -81,10 +83,39 @@ pub(crate) fn receive_from_ring(
     deliver: &mut Deliver<'_>,
     seen: &mut Option<u32>,
 ) -> Result<Option<Answer>, Fault> {
-    if ring::is_in_list(context, queue)? {
-        return Ok(None);
+    let Some(ring) = ring_in_use(context.pool().map(), queue)? else { return Ok(None) };
+    match ring {
+        RingInUse::Short => {
+            receive_from::<RING_SLOTS>(context, queue, wanted, caller, deliver, seen)
+        }
+        RingInUse::Long => receive_from_long(context, queue, wanted, caller, deliver, seen),
     }
-    let mut ring = MessageRing::at(queue.ring());
+}
+
+/// Apart from the other, whose frame on the stack stays small.
+#[inline(never)]
+fn receive_from_long(
+    context: &Context,
+    queue: &Queue,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+    seen: &mut Option<u32>,
+) -> Result<Option<Answer>, Fault> {
+    receive_from::<LONG_RING_SLOTS>(context, queue, wanted, caller, deliver, seen)
+}
+
+#[inline(always)]
+fn receive_from<const N: usize>(
+    context: &Context,
+    queue: &Queue,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+    seen: &mut Option<u32>,
+) -> Result<Option<Answer>, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let mut ring = MessageRing::<N>::at(ring_base::<N>(map, layout, queue)?);
     for _ in 0..MOST_ATTEMPTS {
         match look_and_take(context, queue, &mut ring, wanted, caller, deliver)? {
             Taken::Delivered(answer) => return Ok(Some(answer)),
@@ -101,16 +132,17 @@ pub(crate) fn receive_from_ring(
 /// Takes the first message that the receiver accepts: the oldest, if that is the one behind the
 /// message that this process took last; else it looks at all.
 #[inline(always)]
-fn look_and_take(
+fn look_and_take<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring: &mut MessageRing,
+    ring: &mut MessageRing<N>,
     wanted: Receive,
     caller: &dyn Caller,
     deliver: &mut Deliver<'_>,
 ) -> Result<Taken, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    if let Some(head) = find_head(context, queue)? {
+    let base = ring.base();
+    if let Some(head) = find_head::<N>(context, queue, base)? {
         if !head.is_full() {
             ring.note_empty(head);
             return Ok(if head.has_moved(map) { Taken::Again } else { Taken::Nothing });
@@ -119,7 +151,7 @@ fn look_and_take(
         let header = read_header(context, queue, head, search)?;
         if search.takes_first(header.mtype) {
             if !head.is_inline()
-                && let Some(next) = head.next_on_line(map, queue.ring())?
+                && let Some(next) = head.next_on_line(map, base)?
             {
                 will_read_chunk(map, layout, next);
             }
@@ -127,7 +159,7 @@ fn look_and_take(
         }
         // Usually one that this process has sent itself, and whose answer it waits for.
         if !search.accepts(header.mtype)
-            && let Some(tail) = head.tail_if_alone(map, queue.ring())?
+            && let Some(tail) = head.tail_if_alone(map, base)?
         {
             ring.note_empty(tail);
             return Ok(if tail.has_moved(map) { Taken::Again } else { Taken::Nothing });
@@ -140,11 +172,15 @@ fn look_and_take(
 /// The oldest message, or the tail if there is none, where this process expects it: behind the
 /// message that it took last, or behind the one that it sent last, if it has sent any.
 #[inline(always)]
-fn find_head(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault> {
+fn find_head<const N: usize>(
+    context: &Context,
+    queue: &Queue,
+    base: u64,
+) -> Result<Option<RingSlot<N>>, Fault> {
     let (map, hints) = (context.pool().map(), &context.ring_hints);
-    match RingSlot::head_at(map, queue.ring(), hints.head(queue.index))? {
+    match RingSlot::head_at(map, base, hints.head(queue.index))? {
         None => match hints.known_tail(queue.index) {
-            Some(guess) => RingSlot::head_at(map, queue.ring(), guess),
+            Some(guess) => RingSlot::head_at(map, base, guess),
             None => Ok(None),
         },
         found => Ok(found),
@@ -156,10 +192,10 @@ fn find_head(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault
 /// Not before it is known that the message is for this receiver: they are on the side of the thread
 /// that it is for, which would have to fetch them back.
 #[inline(always)]
-pub(crate) fn read_header(
+pub(crate) fn read_header<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring_slot: RingSlot,
+    ring_slot: RingSlot<N>,
     search: Search,
 ) -> Result<Header, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
@@ -181,10 +217,10 @@ pub(crate) fn read_header(
 /// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is
 /// the first.
 #[inline]
-fn take_first(
+fn take_first<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring: &MessageRing,
+    ring: &MessageRing<N>,
     wanted: Receive,
     caller: &dyn Caller,
     deliver: &mut Deliver<'_>,
@@ -212,10 +248,10 @@ fn take_first(
 
 /// Takes a message, if it is short enough for the ring and for the receiver.
 #[inline]
-fn take_message(
+fn take_message<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring_slot: RingSlot,
+    ring_slot: RingSlot<N>,
     header: Header,
     wanted: Receive,
     caller: &dyn Caller,
@@ -250,10 +286,10 @@ fn take_message(
 
 /// Takes the message whose payload has been copied.
 #[inline]
-fn finish(
+fn finish<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring_slot: RingSlot,
+    ring_slot: RingSlot<N>,
     mtype: i64,
     payload: &[u8],
     caller: &dyn Caller,
@@ -288,10 +324,10 @@ fn finish(
 
 /// Takes the chunk of a message that was taken: an idle queue does not keep large ones.
 #[cold]
-pub(crate) fn take_along(
+pub(crate) fn take_along<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring_slot: RingSlot,
+    ring_slot: RingSlot<N>,
 ) -> Result<(), Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if let Some(held) =
@@ -305,10 +341,10 @@ pub(crate) fn take_along(
 
 /// Looks for a while for a message in a ring that has none for this receiver.
 #[cold]
-fn await_message(
+fn await_message<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring: &mut MessageRing,
+    ring: &mut MessageRing<N>,
     wanted: Receive,
     caller: &dyn Caller,
     deliver: &mut Deliver<'_>,

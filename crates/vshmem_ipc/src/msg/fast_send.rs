@@ -5,15 +5,17 @@ use vshmem_sync::{
     Fault, Inline, MessageRing, RingSlot, RingSpace, Tail, WakerCpu, crash_point, leave_lines,
     load_cell, load_value, load_word,
 };
-use vshmem_wire::{Cell, Layout, MSG_HEADER_BYTES, RING_SLOTS, RingReserve};
+use vshmem_wire::{Cell, LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, RING_SLOTS, RingReserve};
 
 use crate::context::Context;
 use crate::error::ChangeResult;
 use crate::memory::{chunks, heap};
-use crate::msg::awaited_types::{AwaitedTypes, says_list};
+use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
+use crate::msg::mode::{RingInUse, ring_base, ring_in_use, uses_ring};
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{self, RingChunk, claim_spare, header_of};
+use crate::msg::ring::{self, header_of};
+use crate::msg::ring_chunk::{RingChunk, claim_spare};
 use crate::msg::stock;
 use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, WRITE};
@@ -27,7 +29,7 @@ const LOOKS_AT_TAIL: u32 = 8;
 
 /// The chunk that a slot notes is what the next message is sent in.
 #[inline]
-fn will_write_chunk(map: &Map, layout: &Layout, ring_slot: RingSlot) {
+fn will_write_chunk<const N: usize>(map: &Map, layout: &Layout, ring_slot: RingSlot<N>) {
     if let Some(Ok(at)) = ring_slot.chunk().map(|unit| Chunk(unit).offset(layout)) {
         map.will_write(at);
     }
@@ -38,6 +40,8 @@ pub(crate) enum InRing {
     Sent,
     /// A receiver in the wait queue may wait for it.
     AwaitedTypes,
+    /// There is a message in each slot.
+    Full,
     /// This is not for the ring.
     Slow,
 }
@@ -56,8 +60,55 @@ pub(crate) fn send_in_ring(
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
 ) -> ChangeResult<InRing> {
+    let Some(ring) = ring_in_use(context.pool().map(), queue)? else {
+        return Ok(Ok(InRing::Slow));
+    };
     let mut held = None;
-    let sent = try_to_send(
+    let sent = match ring {
+        RingInUse::Short => try_to_send::<RING_SLOTS>(
+            context,
+            queue,
+            mtype,
+            payload,
+            no_wait,
+            caller,
+            refused,
+            signals_seen,
+            &mut held,
+        ),
+        RingInUse::Long => try_to_send_long(
+            context,
+            queue,
+            mtype,
+            payload,
+            no_wait,
+            caller,
+            refused,
+            signals_seen,
+            &mut held,
+        ),
+    };
+    if let Some(held) = held {
+        keep(context, held);
+    }
+    sent
+}
+
+/// Apart from the other, whose frame on the stack stays small.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+fn try_to_send_long(
+    context: &Context,
+    queue: &Queue,
+    mtype: i64,
+    payload: &[u8],
+    no_wait: bool,
+    caller: &dyn Caller,
+    refused: Option<Cell>,
+    signals_seen: &mut Option<u32>,
+    held: &mut Option<RingChunk>,
+) -> ChangeResult<InRing> {
+    try_to_send::<LONG_RING_SLOTS>(
         context,
         queue,
         mtype,
@@ -66,21 +117,17 @@ pub(crate) fn send_in_ring(
         caller,
         refused,
         signals_seen,
-        &mut held,
-    );
-    if let Some(held) = held {
-        keep(context, held);
-    }
-    sent
+        held,
+    )
 }
 
 /// Whether a message of this type may be put behind what is in the ring: only queues of POSIX have
 /// an order of their own.
 #[inline(always)]
-fn keeps_order(
+fn keeps_order<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring_slot: RingSlot,
+    ring_slot: RingSlot<N>,
     mtype: i64,
 ) -> Result<bool, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
@@ -89,9 +136,15 @@ fn keeps_order(
         || ring::may_follow(map, layout, queue, ring_slot, mtype)?)
 }
 
+/// A message that fits into a slot of the ring itself: nothing lies in those of a long ring.
+#[inline(always)]
+pub(crate) fn inline_of<const N: usize>(mtype: i64, payload: &[u8]) -> Option<Inline> {
+    if N == RING_SLOTS { Inline::of(mtype, payload) } else { None }
+}
+
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
-fn try_to_send(
+fn try_to_send<const N: usize>(
     context: &Context,
     queue: &Queue,
     mtype: i64,
@@ -104,16 +157,16 @@ fn try_to_send(
 ) -> ChangeResult<InRing> {
     let (map, layout, me) = (context.pool().map(), context.pool().layout(), context.client_id());
     let bytes = payload.len() as u64;
-    let short = Inline::of(mtype, payload);
-    let mut ring = MessageRing::at(queue.ring());
+    let short = inline_of::<N>(mtype, payload);
+    let mut ring = MessageRing::<N>::at(ring_base::<N>(map, layout, queue)?);
     for attempt in 0..MOST_ATTEMPTS {
-        let near = find_tail(context, queue)?;
+        let near = find_tail::<N>(context, queue, ring.base())?;
         if near.is_none() {
             ring.refresh(map)?;
         }
         // After the look: the thread that goes to sleep later makes that one fail.
         let mode = load_word(map, at!(queue, mode))?;
-        if says_list(mode) {
+        if !uses_ring::<N>(mode) {
             return Ok(Ok(InRing::Slow));
         }
         if AwaitedTypes::in_mode(mode).has(mtype)
@@ -125,7 +178,7 @@ fn try_to_send(
         let ring_slot = match tail {
             Tail::Free(ring_slot) => ring_slot,
             Tail::Full if await_room(context, &ring, signals_seen) => continue,
-            Tail::Full => return Ok(Ok(InRing::Slow)),
+            Tail::Full => return Ok(Ok(InRing::Full)),
             // Some receiver goes to sleep just now; or another thread is about to use the list.
             Tail::Closed => {
                 spin_hint();
@@ -173,7 +226,7 @@ fn try_to_send(
         };
         // After the look as well: a change of the limit makes it fail.
         let limit = load_value(map, at!(queue, limit))?.into();
-        let mut is_large = is_large_in(limit, bytes);
+        let mut is_large = is_large_in::<N>(limit, bytes);
         let may_hold_large = near.is_none() && ring.may_hold_large();
         if is_large || may_hold_large {
             if near.is_some() {
@@ -181,7 +234,7 @@ fn try_to_send(
             }
             let held = Held::in_ring(context, &ring, limit)?;
             if held.bytes.saturating_add(bytes) > limit {
-                if !no_wait && await_bytes(context, queue, payload.len(), signals_seen) {
+                if !no_wait && await_bytes(context, queue, &ring, payload.len(), signals_seen) {
                     continue;
                 }
                 return Ok(Ok(InRing::Slow));
@@ -204,7 +257,7 @@ fn try_to_send(
         let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
         // Not after the slot is filled: the line is the receiver's then.
         let next = match chunk {
-            Some(_) => ring_slot.next_on_line(map, queue.ring())?,
+            Some(_) => ring_slot.next_on_line(map, ring.base())?,
             None => None,
         };
         crash_point("msg-fast-send", "written");
@@ -236,11 +289,15 @@ fn try_to_send(
 /// that it took last, if it has taken any: a process that only sends does not ask for the lines at
 /// the receivers' end.
 #[inline(always)]
-fn find_tail(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault> {
+fn find_tail<const N: usize>(
+    context: &Context,
+    queue: &Queue,
+    base: u64,
+) -> Result<Option<RingSlot<N>>, Fault> {
     let (map, hints) = (context.pool().map(), &context.ring_hints);
-    match RingSlot::tail_at(map, queue.ring(), hints.tail(queue.index))? {
+    match RingSlot::tail_at(map, base, hints.tail(queue.index))? {
         None => match hints.known_head(queue.index) {
-            Some(guess) => RingSlot::tail_at(map, queue.ring(), guess),
+            Some(guess) => RingSlot::tail_at(map, base, guess),
             None => Ok(None),
         },
         found => Ok(found),
@@ -249,7 +306,11 @@ fn find_tail(context: &Context, queue: &Queue) -> Result<Option<RingSlot>, Fault
 
 /// Looks for a while for room in a ring that is full.
 #[cold]
-fn await_room(context: &Context, ring: &MessageRing, signals_seen: &mut Option<u32>) -> bool {
+fn await_room<const N: usize>(
+    context: &Context,
+    ring: &MessageRing<N>,
+    signals_seen: &mut Option<u32>,
+) -> bool {
     if waker_cpus::waker_cpu(context) == WakerCpu::OnThisCpu {
         return false;
     }
@@ -265,8 +326,8 @@ fn await_room(context: &Context, ring: &MessageRing, signals_seen: &mut Option<u
 /// Whether there may be no room for a message although a slot is free, in a queue with this limit:
 /// its bytes are counted.
 #[inline]
-pub(crate) fn is_large_in(limit: u64, bytes: u64) -> bool {
-    bytes > limit / RING_SLOTS as u64
+pub(crate) fn is_large_in<const N: usize>(limit: u64, bytes: u64) -> bool {
+    bytes > limit / N as u64
 }
 
 /// What a ring holds.
@@ -283,13 +344,17 @@ struct Held {
 
 impl Held {
     #[cold]
-    fn in_ring(context: &Context, ring: &MessageRing, limit: u64) -> Result<Self, Fault> {
+    fn in_ring<const N: usize>(
+        context: &Context,
+        ring: &MessageRing<N>,
+        limit: u64,
+    ) -> Result<Self, Fault> {
         let (map, layout) = (context.pool().map(), context.pool().layout());
         let mut held = Self { bytes: 0, is_large: false };
         for ring_slot in ring.messages() {
             let size = header_of(map, layout, ring_slot)?.size;
             held.bytes = held.bytes.saturating_add(size);
-            held.is_large |= is_large_in(limit, size);
+            held.is_large |= is_large_in::<N>(limit, size);
         }
         Ok(held)
     }
@@ -297,10 +362,10 @@ impl Held {
 
 /// Whether a queue allows a message of so many bytes beside those that `ring` holds.
 #[cold]
-pub(crate) fn has_room(
+pub(crate) fn has_room<const N: usize>(
     context: &Context,
     queue: &Queue,
-    ring: &MessageRing,
+    ring: &MessageRing<N>,
     bytes: usize,
 ) -> Result<bool, Fault> {
     let limit = load_value(context.pool().map(), at!(queue, limit))?.into();
@@ -309,9 +374,10 @@ pub(crate) fn has_room(
 
 /// Looks for a while for room for so many bytes.
 #[cold]
-fn await_bytes(
+fn await_bytes<const N: usize>(
     context: &Context,
     queue: &Queue,
+    ring: &MessageRing<N>,
     bytes: usize,
     signals_seen: &mut Option<u32>,
 ) -> bool {
@@ -319,7 +385,7 @@ fn await_bytes(
         return false;
     }
     signals_seen.get_or_insert_with(signals_before_wait);
-    let mut ring = MessageRing::at(queue.ring());
+    let mut ring = MessageRing::<N>::at(ring.base());
     context.send_backoff.look_for_room(|| {
         let read = ring.refresh(context.pool().map());
         let has_room = read.and_then(|()| has_room(context, queue, &ring, bytes));

@@ -11,19 +11,23 @@ use std::mem::offset_of;
 use vshmem_mem::{Map, Ordering, WordsRef};
 use vshmem_sync::{Inline, RingSlot, RingWords, crash_point, structure};
 use vshmem_wire::{
-    Layout, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RingReserve, WORD_BYTES,
+    LONG_RING_BYTES, LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState,
+    RING_SLOTS, RawCell, RingReserve, WORD_BYTES,
 };
 
 use crate::context::Context;
 use crate::msg::fast::Stamp;
-use crate::msg::fast_send::keep;
+use crate::msg::fast_send::{inline_of, keep};
+use crate::msg::mode::uses_ring;
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{RingChunk, claim_spare};
+use crate::msg::ring_chunk::{RingChunk, claim_spare};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::ObjectSlot;
 
 /// Words of a queue's slot.
 const WORDS: usize = size_of::<MsgSlot>() / WORD_BYTES as usize;
+/// Words of a long ring.
+const LONG_WORDS: usize = (LONG_RING_BYTES / WORD_BYTES) as usize;
 
 /// A queue as an attempt knows it.
 #[derive(Clone, Copy)]
@@ -74,9 +78,28 @@ impl<'a> Glimpse<'a> {
         Some(Self { queue: Queue { index, sequence, slot }, fields, has_times: true })
     }
 
+    /// A queue that uses its long ring.
     #[inline(always)]
-    pub fn ring(&self) -> RingWords<'a, WORDS> {
+    pub fn of_long(context: &'a Context, id: i32) -> Option<Self> {
+        let glimpse = Self::of(context, id)?;
+        uses_ring::<LONG_RING_SLOTS>(load!(glimpse, mode)).then_some(glimpse)
+    }
+
+    #[inline(always)]
+    pub fn ring(&self) -> RingWords<'a, WORDS, RING_SLOTS> {
         RingWords::of(self.fields, offset_of!(MsgSlot, ring), self.queue.ring())
+    }
+
+    /// The long ring, if there is one.
+    #[inline(always)]
+    pub fn long_ring(
+        &self,
+        context: &'a Context,
+    ) -> Option<RingWords<'a, LONG_WORDS, LONG_RING_SLOTS>> {
+        let unit = (load!(self, long_ring) as u32).checked_sub(1)?;
+        let base = Chunk(unit).offset(context.pool().layout()).ok()?;
+        let cells = structure!(context.pool().map(), base, [RawCell; LONG_RING_SLOTS]).ok()?;
+        Some(RingWords::of(cells, 0, base))
     }
 
     /// As `fast::queue_is_current`.
@@ -90,14 +113,14 @@ impl<'a> Glimpse<'a> {
 
 /// Sends a message at the tail. `None`: it was not sent.
 #[inline(always)]
-pub(crate) fn send(
+pub(crate) fn send<const N: usize>(
     context: &Context,
     glimpse: Glimpse<'_>,
-    tail: RingSlot,
+    tail: RingSlot<N>,
     mtype: i64,
     message: &[u8],
 ) -> Option<()> {
-    match Inline::of(mtype, message) {
+    match inline_of::<N>(mtype, message) {
         Some(message) => send_inline(context, glimpse, tail, message)?,
         None => send_in_chunk(context, glimpse, tail, mtype, message)?,
     }
@@ -108,10 +131,10 @@ pub(crate) fn send(
 
 /// The same of one that fits into the slot.
 #[inline(always)]
-fn send_inline(
+fn send_inline<const N: usize>(
     context: &Context,
     glimpse: Glimpse<'_>,
-    tail: RingSlot,
+    tail: RingSlot<N>,
     message: Inline,
 ) -> Option<()> {
     let is_whole = RingReserve::is_whole(load!(glimpse, tail) as u32);
@@ -133,10 +156,10 @@ fn send_inline(
 
 /// The same in the chunk that the slot notes.
 #[inline(always)]
-fn send_in_chunk(
+fn send_in_chunk<const N: usize>(
     context: &Context,
     glimpse: Glimpse<'_>,
-    tail: RingSlot,
+    tail: RingSlot<N>,
     mtype: i64,
     message: &[u8],
 ) -> Option<()> {
@@ -153,10 +176,10 @@ fn send_in_chunk(
 }
 
 #[inline(always)]
-fn fill(
+fn fill<const N: usize>(
     context: &Context,
     glimpse: Glimpse<'_>,
-    tail: RingSlot,
+    tail: RingSlot<N>,
     chunk: RingChunk,
     mtype: i64,
     message: &[u8],
@@ -172,7 +195,7 @@ fn fill(
     chunk.write(map, queue.index, tail, mtype, message).ok()?;
     let stamp = stamp!(context, glimpse, sender, sent);
     // Not after the slot is filled: the line is the receiver's then.
-    let next = tail.next_on_line(map, queue.ring()).ok()?;
+    let next = tail.next_on_line(map, tail.base()).ok()?;
     crash_point("msg-fast-send", "written");
     if !tail.fill(map, chunk.chunk.0, false).ok()? {
         return None;
@@ -188,7 +211,12 @@ fn fill(
 
 /// Copies the payload of the oldest message out.
 #[inline(always)]
-pub(crate) fn read(map: &Map, layout: &Layout, head: RingSlot, into: &mut [u8]) -> Option<()> {
+pub(crate) fn read<const N: usize>(
+    map: &Map,
+    layout: &Layout,
+    head: RingSlot<N>,
+    into: &mut [u8],
+) -> Option<()> {
     match head.chunk() {
         Some(unit) => map.read(Chunk(unit).offset(layout).ok()? + MSG_HEADER_BYTES, into).ok(),
         None => {
@@ -201,7 +229,11 @@ pub(crate) fn read(map: &Map, layout: &Layout, head: RingSlot, into: &mut [u8]) 
 
 /// Takes the oldest message, whose payload has been copied. `None`: it was not taken.
 #[inline(always)]
-pub(crate) fn take(context: &Context, glimpse: Glimpse<'_>, head: RingSlot) -> Option<()> {
+pub(crate) fn take<const N: usize>(
+    context: &Context,
+    glimpse: Glimpse<'_>,
+    head: RingSlot<N>,
+) -> Option<()> {
     if !glimpse.is_current(context) {
         return None;
     }

@@ -14,11 +14,12 @@
 //! # Without the lock
 //! As long as messages are short and few they go through a ring of eight slots, a compare-and-swap
 //! each: receivers take the first that they accept, whatever is before it (`fast.rs`,
-//! `vshmem_sync::MessageRing`). Whatever else there is to do closes the ring, and its messages move
-//! to the end of the empty list (`ring.rs`). In mode *ring* the list is empty, no sender sleeps,
-//! and receivers may sleep that accept none of the messages in it (`wait_with_ring.rs`); in mode
-//! *list* the ring is empty and closed. A receiver that takes the last message of the list opens it
-//! again.
+//! `vshmem_sync::MessageRing`). A queue that has held more at once has a ring of 64 slots as well,
+//! and uses that one (`mode.rs`, `long_ring.rs`). Whatever else there is to do closes the ring, and
+//! its messages move to the end of the empty list (`ring.rs`). In mode *ring* the list is empty, no
+//! sender sleeps, and receivers may sleep that accept none of the messages in it
+//! (`wait_with_ring.rs`); in mode *list* both rings are empty and closed. A receiver that takes the
+//! last message of the list opens one again.
 
 pub(crate) mod awaited_types;
 pub(crate) mod count;
@@ -28,7 +29,9 @@ pub(crate) mod fast_receive;
 pub(crate) mod fast_send;
 pub(crate) mod glimpse;
 pub(crate) mod list;
+pub(crate) mod long_ring;
 pub(crate) mod message;
+pub(crate) mod mode;
 pub(crate) mod posix;
 pub(crate) mod queue;
 pub(crate) mod reap;
@@ -37,6 +40,7 @@ pub(crate) mod recover;
 pub(crate) mod remove;
 pub(crate) mod reserve;
 pub(crate) mod ring;
+pub(crate) mod ring_chunk;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod short;

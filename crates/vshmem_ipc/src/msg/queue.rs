@@ -204,7 +204,7 @@ impl Queue {
 }
 
 /// The System V queue of an id.
-#[inline]
+#[inline(always)]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
     let queue =

@@ -8,11 +8,12 @@
 //! is either in the list or free.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, LockContext, MessageRing, Txn, claim_word, with_lock};
+use vshmem_sync::{Fault, LockContext, Txn, claim_word, with_lock};
 use vshmem_wire::Layout;
 
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{index_in, leave_ring, place_in};
+use crate::msg::ring::{close_ring, leave_ring};
+use crate::msg::ring_chunk::{index_in, place_in};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::open::Pool;
 use crate::registry::table::{self, MOST_TRIES};
@@ -50,7 +51,8 @@ pub(crate) fn reap_chunk(
     Ok(())
 }
 
-/// Does so under the lock of its queue. False when the ring has been opened meanwhile.
+/// Does so under the lock of its queue. False when there has to be another change, as `leave_ring`
+/// has it.
 fn reap_in_queue(
     layout: &Layout,
     lock_context: &LockContext<'_>,
@@ -58,7 +60,7 @@ fn reap_in_queue(
     chunk: Chunk,
     mine: u64,
 ) -> Result<bool, Fault> {
-    MessageRing::close(lock_context.map, queue.ring())?;
+    close_ring(lock_context.map, layout, queue)?;
     with_lock(*lock_context, queue.lock(), "msg-reap", |txn| {
         if !leave_ring(txn, layout, queue)? {
             return Ok(false);

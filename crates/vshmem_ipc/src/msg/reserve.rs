@@ -22,6 +22,9 @@ use crate::pool::chunk::{Chunk, IN_OBJECT};
 pub(crate) struct Reserve(Option<RingReserve>);
 
 impl Reserve {
+    /// Of a ring in whose slots no message lies.
+    pub const NONE: Self = Self(None);
+
     pub fn of(txn: &mut Txn<'_>, queue: &Queue) -> Result<Self, Fault> {
         // In a list the cell is the tail; but then there is no reserve any more.
         Ok(Self(RingReserve::unpack(txn.get(at!(queue, tail))?)))
@@ -42,11 +45,11 @@ impl Reserve {
     /// from what was there while the slot still held the message, so that the chunk was still in
     /// reserve. That never comes back, see `tag_chunk` and [`MovedMessage`]. Others who do the
     /// same for this slot write the same.
-    pub fn take_for(
+    pub fn take_for<const N: usize>(
         &mut self,
         txn: &mut Txn<'_>,
         layout: &Layout,
-        ring_slot: RingSlot,
+        ring_slot: RingSlot<N>,
     ) -> Result<Chunk, Fault> {
         let map = txn.lock_context().map;
         let missing =

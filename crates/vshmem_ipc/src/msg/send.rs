@@ -13,13 +13,15 @@ use crate::memory::{chunks, heap};
 use crate::msg::count::sent_past_ring;
 use crate::msg::fast_send::{self, InRing};
 use crate::msg::list::{End, fits, insert};
+use crate::msg::long_ring;
 use crate::msg::message::Header;
+use crate::msg::mode::uses_long_ring;
 use crate::msg::posix::mq_notify;
 use crate::msg::queue::{self, Queue, Wait, at};
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
-use crate::msg::{ring, serve};
+use crate::msg::{ring, serve, short};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, WRITE};
@@ -51,6 +53,11 @@ pub(crate) fn msgsnd(
         return Err(Errno::INVAL.into());
     }
     let queue = queue::find(context, id)?;
+    if uses_long_ring(context, &queue)
+        && short::send_long(context, id, mtype, payload, caller).is_some()
+    {
+        return Ok(());
+    }
     let wait = if no_wait { Wait::Never } else { Wait::Forever };
     let may_use_ring = payload.len() as u64 <= RING_PAYLOAD_BYTES;
     // No process is told of a message in a queue of System V.
@@ -79,7 +86,7 @@ pub(crate) fn send_to(
     let (mut gone, mut has_spun) = (Errno::INVAL, no_wait);
     loop {
         if may_use_ring {
-            let sent = send_past_waiters(
+            let in_ring = send_past_waiters(
                 context,
                 queue,
                 mtype,
@@ -88,8 +95,10 @@ pub(crate) fn send_to(
                 caller,
                 &mut signals_seen,
             );
-            if sent? {
-                return Ok(());
+            match in_ring? {
+                InRing::Sent => return Ok(()),
+                InRing::Full => long_ring::make_if_missing(context, queue)?,
+                InRing::AwaitedTypes | InRing::Slow => {}
             }
             if !has_spun {
                 has_spun = true;
@@ -108,7 +117,7 @@ pub(crate) fn send_to(
     }
 }
 
-/// Sends through the ring, or to a waiter beside it. False: it has to go to the list.
+/// Sends through the ring, or to a waiter beside it; or else says why it has to go to the list.
 #[inline(always)]
 fn send_past_waiters(
     context: &Context,
@@ -118,7 +127,7 @@ fn send_past_waiters(
     no_wait: bool,
     caller: &dyn Caller,
     signals_seen: &mut Option<u32>,
-) -> Result<bool, Failure> {
+) -> Result<InRing, Failure> {
     /// Turns in which another thread has gone to sleep for that type just then.
     const MOST_TURNS: u32 = 8;
     let mut refused = None;
@@ -133,18 +142,17 @@ fn send_past_waiters(
             refused,
             signals_seen,
         ))? {
-            InRing::Sent => return Ok(true),
-            InRing::Slow => break,
             InRing::AwaitedTypes => {
                 match wait_with_ring::hand_to_waiter(context, queue, mtype, payload, caller)? {
-                    HandOff::Taken => return Ok(true),
+                    HandOff::Taken => return Ok(InRing::Sent),
                     HandOff::Refused(mode) => refused = Some(mode),
                     HandOff::List => break,
                 }
             }
+            done => return Ok(done),
         }
     }
-    Ok(false)
+    Ok(InRing::Slow)
 }
 
 /// How a call goes on under the lock.

@@ -2,15 +2,15 @@
 //!
 //! See [`crate::msg::glimpse`] for what all such ways have in common.
 
-use vshmem_sync::{RingSlot, leave_lines};
-use vshmem_wire::{QueueMode, RING_PAYLOAD_BYTES};
+use vshmem_sync::{RingSlot, RingWords, leave_lines};
+use vshmem_wire::RING_PAYLOAD_BYTES;
 
 use crate::context::Context;
-use crate::msg::awaited_types::says_list;
 use crate::msg::fast_receive::{MEDIUM_COPY, SMALL_COPY, read_header, take_along, will_read_chunk};
 use crate::msg::fast_send::is_large_in;
 use crate::msg::glimpse::{self, Glimpse, load, read, take};
 use crate::msg::message::{Header, Search};
+use crate::msg::mode::{RingInUse, uses_ring};
 use crate::msg::queue::{Receive, at};
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 
@@ -38,21 +38,51 @@ pub(crate) fn send(
     if !queue.is_known_as_system_v(context) {
         return None;
     }
-    let (map, hints, ring) = (context.pool().map(), &context.ring_hints, glimpse.ring());
+    send_at(context, glimpse, glimpse.ring(), mtype, payload, caller)
+}
+
+/// The same through a long ring. The caller has checked payload and type.
+#[inline(never)]
+pub(crate) fn send_long(
+    context: &Context,
+    id: i32,
+    mtype: i64,
+    payload: &[u8],
+    caller: &dyn Caller,
+) -> Option<()> {
+    let glimpse = Glimpse::of_long(context, id)?;
+    if payload.len() > SHORT_BYTES || !glimpse.queue.is_known_as_system_v(context) {
+        return None;
+    }
+    send_at(context, glimpse, glimpse.long_ring(context)?, mtype, payload, caller)
+}
+
+/// Sends a message through that ring.
+#[inline(always)]
+fn send_at<const WORDS: usize, const N: usize>(
+    context: &Context,
+    glimpse: Glimpse<'_>,
+    ring: RingWords<'_, WORDS, N>,
+    mtype: i64,
+    payload: &[u8],
+    caller: &(impl Caller + ?Sized),
+) -> Option<()> {
+    let queue = glimpse.queue;
+    let (map, hints) = (context.pool().map(), &context.ring_hints);
     let tail = match ring.tail_at(hints.tail(queue.index)) {
         None => ring.tail_at(hints.known_head(queue.index)?),
         found => found,
     };
     let (tail, _) = tail?;
     // After the look, as in `fast_send.rs`. No receiver sleeps.
-    if load!(glimpse, mode) != QueueMode::Ring as u64 {
+    if load!(glimpse, mode) != RingInUse::of_slots::<N>().mode() as u64 {
         return None;
     }
     // These lines are on the receiver's side, and come at once when they are asked for at once.
     map.will_write(tail.at);
     map.will_read(at!(queue, sender));
     // None in the ring is large, or this would not be known to be the tail.
-    if is_large_in(load!(glimpse, limit) as u32 as u64, payload.len() as u64) {
+    if is_large_in::<N>(load!(glimpse, limit) as u32 as u64, payload.len() as u64) {
         return None;
     }
     Permission::check(map, queue.slot, caller, WRITE).ok()?.ok()?;
@@ -79,10 +109,45 @@ pub(crate) fn receive(
     }
     let glimpse = Glimpse::of(context, id)?;
     let queue = glimpse.queue;
-    if !queue.is_known_as_system_v(context) || says_list(load!(glimpse, mode)) {
+    if !queue.is_known_as_system_v(context) {
         return None;
     }
-    let (hints, ring) = (&context.ring_hints, glimpse.ring());
+    let ring = glimpse.ring();
+    receive_at(context, glimpse, ring, wanted, caller, is_ready, deliver)
+}
+
+/// The same through a long ring.
+#[inline(never)]
+pub(crate) fn receive_long(
+    context: &Context,
+    id: i32,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut dyn FnMut(i64, &[u8]),
+) -> Option<usize> {
+    let glimpse = Glimpse::of_long(context, id)?;
+    if wanted.copy || !glimpse.queue.is_known_as_system_v(context) {
+        return None;
+    }
+    let ring = glimpse.long_ring(context)?;
+    receive_at(context, glimpse, ring, wanted, caller, |_| true, deliver)
+}
+
+/// Takes the oldest message of that ring, if the receiver wants that one.
+#[inline(always)]
+fn receive_at<const WORDS: usize, const N: usize>(
+    context: &Context,
+    glimpse: Glimpse<'_>,
+    ring: RingWords<'_, WORDS, N>,
+    wanted: Receive,
+    caller: &(impl Caller + ?Sized),
+    is_ready: impl FnOnce(usize) -> bool,
+    deliver: impl FnOnce(i64, &[u8]),
+) -> Option<usize> {
+    let (queue, hints) = (glimpse.queue, &context.ring_hints);
+    if !uses_ring::<N>(load!(glimpse, mode)) {
+        return None;
+    }
     let head = match ring.head_at(hints.head(queue.index)) {
         None => ring.head_at(hints.known_tail(queue.index)?),
         found => found,
@@ -98,7 +163,7 @@ pub(crate) fn receive(
     }
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if !head.is_inline()
-        && let Some(next) = head.next_on_line(map, queue.ring()).ok()?
+        && let Some(next) = head.next_on_line(map, head.base()).ok()?
     {
         will_read_chunk(map, layout, next);
     }
@@ -114,13 +179,13 @@ pub(crate) fn receive(
 }
 
 /// The oldest message, which the receiver wants.
-struct Message<'a> {
+struct Message<'a, const N: usize> {
     glimpse: Glimpse<'a>,
-    head: RingSlot,
+    head: RingSlot<N>,
     header: Header,
 }
 
-impl Message<'_> {
+impl<const N: usize> Message<'_, N> {
     /// By way of `copy`: the receiver's own room is not written to before it has the message.
     #[inline(always)]
     fn take(
@@ -158,7 +223,7 @@ impl Message<'_> {
 
 /// After an attempt that has failed: if another thread was faster, it has the ring's lines now.
 #[cold]
-fn leave_if_lost(context: &Context, ring_slot: RingSlot) {
+fn leave_if_lost<const N: usize>(context: &Context, ring_slot: RingSlot<N>) {
     if ring_slot.has_moved(context.pool().map()) {
         leave_lines(0);
     }

@@ -2,11 +2,13 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, MessageRing, load_value};
-use vshmem_wire::{Layout, RING_PAYLOAD_BYTES};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, RING_PAYLOAD_BYTES, RING_SLOTS};
 
 use crate::msg::message::Header;
+use crate::msg::mode::long_ring;
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{SpareChunk, header_of};
+use crate::msg::ring::header_of;
+use crate::msg::ring_chunk::SpareChunk;
 
 /// Messages whose sizes can be seen, those in the queue and the last that its ring has passed on,
 /// and their bytes.
@@ -17,7 +19,21 @@ pub(crate) fn sizes(map: &Map, layout: &Layout, queue: &Queue) -> Result<(u32, u
         messages = messages.saturating_add(1);
         bytes += size.min(RING_PAYLOAD_BYTES);
     };
-    let ring = MessageRing::read(map, queue.ring())?;
+    see_ring::<RING_SLOTS>(map, layout, queue, queue.ring(), &mut see)?;
+    if let Some(base) = long_ring(map, layout, queue)? {
+        see_ring::<LONG_RING_SLOTS>(map, layout, queue, base, &mut see)?;
+    }
+    Ok((messages, bytes))
+}
+
+fn see_ring<const N: usize>(
+    map: &Map,
+    layout: &Layout,
+    queue: &Queue,
+    base: u64,
+    see: &mut impl FnMut(u64),
+) -> Result<(), Fault> {
+    let ring = MessageRing::<N>::read(map, base)?;
     for ring_slot in ring.messages() {
         see(header_of(map, layout, ring_slot).map_or(0, |header| header.size));
     }
@@ -26,5 +42,5 @@ pub(crate) fn sizes(map: &Map, layout: &Layout, queue: &Queue) -> Result<(u32, u
             see(Header::read(map, layout, spare.chunk)?.size);
         }
     }
-    Ok((messages, bytes))
+    Ok(())
 }

@@ -18,7 +18,8 @@ use crate::registry::table::{self, per_kind};
 
 /// Messages of the queue in a slot and their bytes, in list and ring.
 pub(crate) fn totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
-    let (count, bytes) = ring_totals(map, layout, slot)?;
+    let queue = Queue { index: 0, sequence: 0, slot };
+    let (count, bytes) = ring_totals(map, layout, &queue)?;
     let listed = load_value(map, field!(slot, MsgSlot, count))?;
     let bytes_listed = load_value(map, field!(slot, MsgSlot, bytes))?;
     Ok((listed.saturating_add(count), bytes_listed.saturating_add(bytes)))

@@ -9,9 +9,9 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
 use crate::memory::{change, chunks, heap};
-use crate::msg::awaited_types::says_list;
+use crate::msg::mode::{RingInUse, ring_in_use, uses_ring};
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{change_list, enter_ring, free_spare, is_in_list};
+use crate::msg::ring::{change_list, enter_ring, free_spare};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::registry::table;
 
@@ -62,7 +62,7 @@ fn stage_reserve(
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
     let mode = txn.get_word(at!(queue, mode))?;
-    if !queue.alive(txn)? || says_list(mode) || txn.get(at!(queue, tail))? != 0 {
+    if !queue.alive(txn)? || !uses_ring::<RING_SLOTS>(mode) || txn.get(at!(queue, tail))? != 0 {
         return Ok(false);
     }
     let mut next = 0;
@@ -84,7 +84,8 @@ pub(crate) fn give_up_reserve(
     queue: &Queue,
 ) -> Result<bool, Fault> {
     let value = load_value(context.pool().map(), at!(queue, tail))?;
-    if is_in_list(context, queue)? || RingReserve::unpack(value).is_none() {
+    let is_short = ring_in_use(context.pool().map(), queue)? == Some(RingInUse::Short);
+    if !is_short || RingReserve::unpack(value).is_none() {
         return Ok(false);
     }
     let layout = context.pool().layout();

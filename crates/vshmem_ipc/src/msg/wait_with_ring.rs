@@ -20,17 +20,19 @@
 //! ring.
 
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Fault, LockContext, MessageRing, SlotGuard, Tail, crash_point};
-use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_INLINE_BYTES, RING_SHORT_BYTES};
+use vshmem_sync::{Fault, LockContext, MessageRing, SlotGuard, Tail, crash_point, load_value};
+use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_INLINE_BYTES};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks};
-use crate::msg::awaited_types::{AwaitedTypes, says_list};
-use crate::msg::fast_send;
+use crate::msg::awaited_types::AwaitedTypes;
+use crate::msg::fast_send::{self, is_large_in};
 use crate::msg::message::Header;
+use crate::msg::mode::{RingInUse, ring_base, ring_in_use, uses_ring, with_ring};
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{self, RingChunk, header_of, let_senders_pass};
+use crate::msg::ring::{header_of, let_senders_pass};
+use crate::msg::ring_chunk::RingChunk;
 use crate::msg::waiters::{self, Handed, ReceiveFilter};
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
@@ -66,14 +68,31 @@ pub(crate) fn enqueue_with_ring(
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> ChangeResult<Joined> {
-    let ring = MessageRing::read(context.pool().map(), queue.ring())?;
+    let Some(ring) = ring_in_use(context.pool().map(), queue)? else {
+        return Ok(Ok(Joined::List));
+    };
+    with_ring!(ring, N => {
+        enqueue_with::<N>(context, queue, wanted, lock_context, slot_guard)
+    })
+}
+
+fn enqueue_with<const N: usize>(
+    context: &Context,
+    queue: &Queue,
+    wanted: &ReceiveFilter,
+    lock_context: &LockContext<'_>,
+    slot_guard: &SlotGuard<'_>,
+) -> ChangeResult<Joined> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let base = ring_base::<N>(map, layout, queue)?;
+    let ring = MessageRing::<N>::read(map, base)?;
     // Without a barrier, as the caller looks again in any case.
     if ring.tail() != Tail::Closed && look_in_ring(context, &ring, wanted)? == Some(Joined::Found) {
         return Ok(Ok(Joined::Found));
     }
     let mut held = None;
     let joined = loop {
-        match enqueue_holding(context, queue, wanted, &mut held, lock_context, slot_guard) {
+        match enqueue_holding(context, queue, &ring, wanted, &mut held, lock_context, slot_guard) {
             Ok(Ok(None)) => {}
             Ok(done) => break Ok(done.map(|joined| joined.unwrap_or(Joined::List))),
             Err(fault) => break Err(fault),
@@ -91,29 +110,29 @@ pub(crate) fn enqueue_with_ring(
 
 /// The same with a chunk in hand, in case that there has to be one for the message in the slot of
 /// the tail: `None` if so, and there is none.
-fn enqueue_holding(
+fn enqueue_holding<const N: usize>(
     context: &Context,
     queue: &Queue,
+    ring: &MessageRing<N>,
     wanted: &ReceiveFilter,
     held: &mut Option<RingChunk>,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> ChangeResult<Option<Joined>> {
-    if ring::is_in_list(context, queue)? {
-        return Ok(Ok(Some(Joined::List)));
-    }
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let mut is_used = false;
     let joined = change::run(context, lock_context, queue.lock(), "msg-wait", |txn| {
         is_used = false;
         let mode = txn.get_word(at!(queue, mode))?;
-        if !queue.alive(txn)? || says_list(mode) {
+        // With older messages in the list another thread has begun to empty a long ring.
+        let uses_ring = uses_ring::<N>(mode) && txn.get(at!(queue, head))? == 0;
+        if !queue.alive(txn)? || !uses_ring {
             return Ok(Ok(Some(Joined::List)));
         }
         // Any thread may close a ring at any time; and only under this lock does its tail open
         // again.
-        MessageRing::bar(map, queue.ring())?;
-        let ring = MessageRing::read(map, queue.ring())?;
+        MessageRing::<N>::bar(map, ring.base())?;
+        let ring = MessageRing::<N>::read(map, ring.base())?;
         let found = look_in_ring(context, &ring, wanted)?;
         if found == Some(Joined::List) {
             return Ok(Ok(found));
@@ -136,7 +155,7 @@ fn enqueue_holding(
             // Before the tail: a sender that sees it open sees the type as well. And written even
             // if it is the same: see `Refused`.
             let awaited_types = AwaitedTypes::in_mode(mode).with(wanted.search);
-            txn.set_word(at!(queue, mode), awaited_types.mode())?;
+            txn.set_word(at!(queue, mode), awaited_types.mode(RingInUse::of_slots::<N>()))?;
         }
         let_senders_pass(txn, layout, queue, passed)?;
         Ok(Ok(Some(found.unwrap_or(Joined::Yes))))
@@ -149,9 +168,9 @@ fn enqueue_holding(
 
 /// Looks for the first message that a receiver accepts: `Found` if it can take that from the ring,
 /// `List` if not.
-fn look_in_ring(
+fn look_in_ring<const N: usize>(
     context: &Context,
-    ring: &MessageRing,
+    ring: &MessageRing<N>,
     wanted: &ReceiveFilter,
 ) -> Result<Option<Joined>, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
@@ -203,15 +222,12 @@ pub(crate) fn hand_to_waiter(
         change::run(context, &lock_context, queue.lock(), "msg-hand-over", |txn| {
             wakes.clear();
             let mode = txn.get_word(at!(queue, mode))?;
-            if !queue.alive(txn)? || says_list(mode) {
+            let is_alive = queue.alive(txn)?;
+            let Some(ring) = RingInUse::of(mode).filter(|_| is_alive) else {
                 return Ok(Ok(HandOff::List));
-            }
-            // The kernel's would not go past a full queue either. Where a slot is free there is
-            // room for a short one.
-            let ring = MessageRing::read(pool.map(), queue.ring())?;
-            let is_short = header.size <= RING_SHORT_BYTES && !ring.may_hold_large();
-            let has_slot = is_short && ring.tail() != Tail::Full;
-            if !has_slot && !fast_send::has_room(context, queue, &ring, payload.len())? {
+            };
+            // The kernel's would not go past a full queue either.
+            if !with_ring!(ring, N => has_place::<N>(context, queue, payload.len())?) {
                 return Ok(Ok(HandOff::List));
             }
             let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut wakes)?;
@@ -222,7 +238,7 @@ pub(crate) fn hand_to_waiter(
             // here for nothing.
             if handed == Handed::No || txn.get(at!(queue, receive_head))? == 0 {
                 let awaited_types = AwaitedTypes::waiting_types(txn, layout, queue)?;
-                txn.update_word(at!(queue, mode), awaited_types.mode())?;
+                txn.update_word(at!(queue, mode), awaited_types.mode(ring))?;
             }
             if handed == Handed::No {
                 return Ok(Ok(HandOff::Refused(txn.cell(at!(queue, mode))?)));
@@ -238,4 +254,19 @@ pub(crate) fn hand_to_waiter(
         let _ = chunks::release(context, &lock_context, chunk);
     }
     offered
+}
+
+/// Whether there would be room for a message of so many bytes in the ring.
+fn has_place<const N: usize>(
+    context: &Context,
+    queue: &Queue,
+    bytes: usize,
+) -> Result<bool, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let ring = MessageRing::<N>::read(map, ring_base::<N>(map, layout, queue)?)?;
+    let limit = load_value(map, at!(queue, limit))?.into();
+    // Where a slot is free there is room for a short one.
+    let is_short = !is_large_in::<N>(limit, bytes as u64) && !ring.may_hold_large();
+    let has_slot = is_short && ring.tail() != Tail::Full;
+    Ok(has_slot || fast_send::has_room(context, queue, &ring, bytes)?)
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use vshmem_ipc::{Client, Pool, Severity};
 use vshmem_mem::Ordering;
 use vshmem_sync::field;
-use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot, ShmSlot};
+use vshmem_wire::{CELL_BYTES, MsgSlot, ObjectHeader, SemSlot, ShmSlot};
 
 /// A pool with a bit of everything in it.
 fn busy() -> (std::sync::Arc<Pool>, Client) {
@@ -59,13 +59,14 @@ fn most_single_changes_of_a_table_are_noticed() {
         ("count of a set", field!(layout.sem.offset, SemSlot, count)),
         ("undo list of a set", field!(layout.sem.offset, SemSlot, undos)),
         ("waiters of a set", field!(layout.sem.offset, SemSlot, waiting)),
-        ("bytes of a queue", layout.msg.offset + CELL_BYTES * 11),
-        ("count of a queue", layout.msg.offset + CELL_BYTES * 12),
-        ("first message", layout.msg.offset + CELL_BYTES * 13),
-        ("last message", layout.msg.offset + CELL_BYTES * 14),
-        ("message in a ring", layout.msg.offset + layout.msg.stride + CELL_BYTES * 24),
-        ("list beside a ring", layout.msg.offset + layout.msg.stride + CELL_BYTES * 13),
-        ("mode of a queue", layout.msg.offset + CELL_BYTES * 23),
+        ("bytes of a queue", field!(layout.msg.offset, MsgSlot, bytes)),
+        ("count of a queue", field!(layout.msg.offset, MsgSlot, count)),
+        ("first message", field!(layout.msg.offset, MsgSlot, head)),
+        ("last message", field!(layout.msg.offset, MsgSlot, tail)),
+        ("message in a ring", field!(layout.msg.offset + layout.msg.stride, MsgSlot, ring)),
+        ("list beside a ring", field!(layout.msg.offset + layout.msg.stride, MsgSlot, head)),
+        ("mode of a queue", field!(layout.msg.offset, MsgSlot, mode)),
+        ("place of a long ring", field!(layout.msg.offset, MsgSlot, long_ring)),
         ("state of a segment", field!(layout.shm.offset, ObjectHeader, state)),
         ("key of a set", field!(layout.sem.offset, ObjectHeader, key)),
         ("attach record", layout.attaches.offset),

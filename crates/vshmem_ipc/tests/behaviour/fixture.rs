@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vshmem_ipc::{
-    Backing, Caller, Client, DomainIdentity, Errno, Finding, NewPool, Operation, Pool, PoolSpace,
-    Process, Receive, Severity, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
+    Backing, Caller, Client, DomainIdentity, Errno, Finding, Kind, NewPool, Operation, Pool,
+    PoolSpace, Process, Receive, Severity, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
 };
-use vshmem_mem::Map;
-use vshmem_wire::{Geometry, NODE_RANGES, NodeRange};
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::field;
+use vshmem_wire::{Geometry, MsgSlot, NODE_RANGES, NodeRange, QueueMode, RING_SLOTS};
 
 pub const CREATE: i32 = 0o1000;
 pub const EXCLUSIVE: i32 = 0o2000;
@@ -365,4 +366,31 @@ impl Guest {
         Client::join(self.pool.clone(), &domain(self.name), process(pid), words, WakeScope::Domain)
             .expect("a place in the pool")
     }
+}
+
+/// Whether a queue uses its long ring.
+pub fn uses_long_ring(client: &Client, id: i32) -> bool {
+    let pool = client.pool();
+    let rows = pool.objects(Kind::Queue).expect("a list");
+    let row = rows.into_iter().find(|row| client.id_of(*row) == Ok(id)).expect("a queue");
+    let slot = pool.layout().msg.offset + u64::from(row.index) * pool.layout().msg.stride;
+    let mode = pool.map().load(field!(slot, MsgSlot, mode), Ordering::Relaxed).expect("a word");
+    mode & 3 == QueueMode::LongRing as u64
+}
+
+/// Sends to an empty queue more than its ring has slots for and receives that, until the queue uses
+/// its long ring.
+pub fn lengthen_ring(client: &Client, id: i32) {
+    for _ in 0..10_000 {
+        if uses_long_ring(client, id) {
+            return;
+        }
+        for _ in 0..=RING_SLOTS {
+            client.send(id, 1, b"deep").expect("a message sent");
+        }
+        for _ in 0..=RING_SLOTS {
+            client.receive(id, 0).expect("a message");
+        }
+    }
+    panic!("queue {id} does not come to use its long ring");
 }

@@ -21,6 +21,7 @@ mod posix_queues;
 mod posix_shm;
 mod queues;
 mod queues_asleep;
+mod queues_long_ring;
 mod queues_model;
 mod queues_ring;
 mod queues_slots;

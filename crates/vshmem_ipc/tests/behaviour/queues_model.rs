@@ -8,8 +8,18 @@ use vshmem_ipc::{Client, Errno, Receive};
 
 #[derive(Debug, Clone)]
 enum Step {
-    Send { kind: i64, size: usize },
-    Receive { mtype: i64, except: bool, room: usize, cut: bool },
+    Send {
+        kind: i64,
+        size: usize,
+    },
+    /// So many short messages.
+    Burst(usize),
+    Receive {
+        mtype: i64,
+        except: bool,
+        room: usize,
+        cut: bool,
+    },
     Copy(i64),
     Limit(u64),
 }
@@ -27,6 +37,7 @@ fn step() -> impl Strategy<Value = (bool, Step)> {
         9 => (1_i64..4, size).prop_map(|(kind, size)| Step::Send { kind, size }),
         9 => (kind, prop::bool::weighted(0.1), room, prop::bool::weighted(0.1))
             .prop_map(|(kind, except, room, cut)| Step::Receive { mtype: kind, except, room, cut }),
+        1 => (1_usize..80).prop_map(Step::Burst),
         1 => (0_i64..10).prop_map(Step::Copy),
         1 => limit.prop_map(Step::Limit),
     ];
@@ -85,10 +96,16 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn a_queue_is_what_a_list_of_messages_would_be(steps in prop::collection::vec(step(), 1..120)) {
+    fn a_queue_is_what_a_list_of_messages_would_be(
+        is_long in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
         let pool = pool();
         let all_clients = [join(&pool, 10), join_in(&pool, "b", 11)];
         let id = all_clients[0].queue();
+        if is_long {
+            lengthen_ring(&all_clients[0], id);
+        }
         let mut model = Model { messages: VecDeque::new(), limit: 16384, sent: 0 };
         for (second, step) in steps {
             let me: &Client = &all_clients[usize::from(second)];
@@ -96,6 +113,12 @@ proptest! {
                 Step::Send { kind, size } => {
                     let (text, expected) = model.send(kind, size);
                     prop_assert_eq!(me.send_now(id, kind, &text), expected);
+                }
+                Step::Burst(messages) => {
+                    for nth in 0..messages {
+                        let (text, expected) = model.send(1 + nth as i64 % 3, 8);
+                        prop_assert_eq!(me.send_now(id, 1 + nth as i64 % 3, &text), expected);
+                    }
                 }
                 Step::Receive { mtype: kind, except, room, cut } => {
                     let wanted = Receive { room, no_wait: true, except, cut, ..of_type(kind) };

@@ -79,6 +79,7 @@ pub const SCENARIOS: &[Scenario] = &[
         attend: send_to_sleep,
         ..PLAIN
     },
+    Scenario { name: "long-rings", prepare: prepare_long_ring, act: long_rings, ..PLAIN },
     Scenario { name: "types", act: types, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
     Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },

@@ -1,7 +1,6 @@
 //! Closing a ring, and what a change under the lock writes into one that is closed.
 
 use vshmem_mem::{Map, spin_hint};
-use vshmem_wire::RING_SLOTS;
 
 use super::ring::MessageRing;
 use super::slot::{CHUNK, CLOSED, FULL, LAP, LAP_SHIFT, OLDEST, RingSlot, laps_from};
@@ -12,7 +11,7 @@ use crate::fault::Fault;
 /// client's progress.
 const MOST_LOOKS: u32 = 1 << 16;
 
-impl MessageRing {
+impl<const N: usize> MessageRing<N> {
     /// Whether no thread can send or receive but under the lock.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
@@ -20,7 +19,7 @@ impl MessageRing {
     }
 
     /// What has to be closed next for the ring to stand still: the tail, then the messages.
-    fn first_open(&self) -> Option<RingSlot> {
+    fn first_open(&self) -> Option<RingSlot<N>> {
         let tail = self.slot_of(self.tail);
         std::iter::once(tail).chain(self.messages()).find(|ring_slot| !ring_slot.is_closed())
     }
@@ -70,7 +69,7 @@ impl MessageRing {
 
     /// The slot of the tail, if it is full with a message that lies in the slot itself.
     #[must_use]
-    pub fn inline_tail(&self) -> Option<RingSlot> {
+    pub fn inline_tail(&self) -> Option<RingSlot<N>> {
         let ring_slot = self.slot_of(self.tail);
         (ring_slot.is_full() && ring_slot.is_inline()).then_some(ring_slot)
     }
@@ -80,7 +79,7 @@ impl MessageRing {
     /// if its message had come and gone. `chunk` holds a copy of the message of
     /// [`Self::inline_tail`]. `None` if the tail is not closed, or that message has no chunk.
     #[must_use]
-    pub fn passed(&self, chunk: Option<u32>) -> Option<(RingSlot, u64)> {
+    pub fn passed(&self, chunk: Option<u32>) -> Option<(RingSlot<N>, u64)> {
         let ring_slot = self.slot_of(self.tail);
         let next = match self.inline_tail() {
             // The change raises the tag, which is its payload.
@@ -103,11 +102,11 @@ impl MessageRing {
 
     /// What a change under the lock has to write to take all messages out of a frozen ring: the
     /// slots and their new words. The ring stays closed: the tail does.
-    pub fn emptied(&self) -> impl Iterator<Item = (RingSlot, u64)> + '_ {
+    pub fn emptied(&self) -> impl Iterator<Item = (RingSlot<N>, u64)> + '_ {
         let tail = self.slot_of(self.tail);
         self.messages().map(move |ring_slot| {
             let free = ring_slot.taken().word & !(CLOSED | CHUNK | OLDEST);
-            // With eight positions in use there was no free slot for the barrier.
+            // With all positions in use there was no free slot for the barrier.
             (ring_slot, if ring_slot.index == tail.index { free | CLOSED } else { free })
         })
     }
@@ -115,30 +114,30 @@ impl MessageRing {
     /// What a change under the lock has to write to open a ring that is closed and empty: the slot
     /// and its new word. `None` for any other ring.
     #[must_use]
-    pub fn opened(&self) -> Option<(RingSlot, u64)> {
+    pub fn opened(&self) -> Option<(RingSlot<N>, u64)> {
         self.passed(None).filter(|_| self.head == self.tail && self.makes_sense())
     }
 
     /// What a change under the lock has to write to close a ring that no thread uses yet. `None` if
     /// it is closed.
     #[must_use]
-    pub fn closed(&self) -> Option<(RingSlot, u64)> {
+    pub fn closed(&self) -> Option<(RingSlot<N>, u64)> {
         let ring_slot = self.slot_of(self.tail);
         (!self.is_frozen()).then_some((ring_slot, ring_slot.word | CLOSED))
     }
 
     /// What a change under the lock has to write to make an open and empty ring of words that are
     /// invalid: no client's late compare-and-swap finds its word in it.
-    pub fn renewed(&self) -> impl Iterator<Item = (RingSlot, u64)> + '_ {
+    pub fn renewed(&self) -> impl Iterator<Item = (RingSlot<N>, u64)> + '_ {
         let words = self.renewed_words();
-        (0..RING_SLOTS).map(move |index| (self.ring_slot(index), words[index]))
+        (0..N).map(move |index| (self.ring_slot(index), words[index]))
     }
 
     /// The words of that ring.
     #[must_use]
-    pub fn renewed_words(&self) -> [u64; RING_SLOTS] {
+    pub fn renewed_words(&self) -> [u64; N] {
         let most = self.words.iter().map(|word| laps_from(self.words[0], *word)).max();
         let lap = (self.words[0] >> LAP_SHIFT).wrapping_add_signed(most.unwrap_or(0) + 1);
-        [lap << LAP_SHIFT; RING_SLOTS]
+        [lap << LAP_SHIFT; N]
     }
 }

@@ -1,9 +1,9 @@
-//! A ring of eight message slots that is worked without a lock.
+//! A ring of message slots that is worked without a lock: of eight, or of another number.
 //!
 //! Messages are counted through: the one at *position* p lies in slot p mod 8. A slot is a cell
 //! whose word says, with the *lap* p / 8, whether p is still free or full. Taking the message makes
-//! the slot free for p + 8. So a word never comes back, and a compare-and-swap from an old one
-//! fails.
+//! the slot free for p + 8. (With N slots read N for 8.) So a word never comes back, and a
+//! compare-and-swap from an old one fails.
 //!
 //! # States of a slot
 //! ```text

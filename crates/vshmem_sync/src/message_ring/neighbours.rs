@@ -22,31 +22,31 @@
 //! counted when it is sent. So if that of q has no mark, none of those in the ring is long.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_wire::{CELL_BYTES, RING_SLOTS};
+use vshmem_wire::CELL_BYTES;
 
 use super::ring::SLOTS_OF_LINE;
 use super::slot::{CLOSED, FULL, LAP, LARGE, OLDEST, RingSlot};
 use crate::fault::Fault;
 
-impl RingSlot {
+impl<const N: usize> RingSlot<N> {
     /// Reads a slot of the ring at `base`.
-    #[inline]
+    #[inline(always)]
     fn read(map: &Map, base: u64, index: usize) -> Result<Self, Fault> {
-        let index = index % RING_SLOTS;
+        let index = index % N;
         let at = base + index as u64 * CELL_BYTES;
         // Acquire: pairs with FILL and TAKE in `slot.rs`.
         Ok(Self { at, word: map.load(at, Ordering::Acquire)?, index, is_oldest: false })
     }
 
     /// The word of the slot before this one.
-    #[inline]
+    #[inline(always)]
     fn before(self, map: &Map, base: u64) -> Result<u64, Fault> {
-        Ok(Self::read(map, base, self.index + RING_SLOTS - 1)?.word)
+        Ok(Self::read(map, base, self.index + N - 1)?.word)
     }
 
     /// Whether the slot before this one, with the word `before`, has been filled with the position
     /// before this one's, which is q above.
-    #[inline]
+    #[inline(always)]
     fn follows(self, before: u64) -> bool {
         let lap = self.word & !(LAP - 1);
         let lap_before = if self.index == 0 { lap.wrapping_sub(LAP) } else { lap };
@@ -57,7 +57,7 @@ impl RingSlot {
 
     /// Whether this is the tail, which is free, of a ring where no message is long: as far as the
     /// word of the slot before it says.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_tail_after(self, before: u64) -> bool {
         let shows_tail = match before & FULL {
             0 => before & (OLDEST | CLOSED) == OLDEST,
@@ -68,7 +68,7 @@ impl RingSlot {
 
     /// Whether this is the oldest message, or the tail if there is none: as far as the word of the
     /// slot before it says.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_head_after(self, before: u64) -> bool {
         let shows_head = before & (FULL | OLDEST | CLOSED) == OLDEST;
         !self.is_closed() && shows_head && self.follows(before)
@@ -79,7 +79,7 @@ impl RingSlot {
     ///
     /// # Errors
     /// When it is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn tail_at(map: &Map, base: u64, guess: usize) -> Result<Option<Self>, Fault> {
         let ring_slot = Self::read(map, base, guess)?;
         if ring_slot.word & (FULL | CLOSED) != 0 {
@@ -93,7 +93,7 @@ impl RingSlot {
     ///
     /// # Errors
     /// When it is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn head_at(map: &Map, base: u64, guess: usize) -> Result<Option<Self>, Fault> {
         let ring_slot = Self::read(map, base, guess)?;
         if ring_slot.is_closed() {
@@ -108,7 +108,7 @@ impl RingSlot {
     /// # Errors
     /// When it is outside the pool.
     pub fn last_before(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
-        let before = Self::read(map, base, self.index + RING_SLOTS - 1)?;
+        let before = Self::read(map, base, self.index + N - 1)?;
         Ok(self.follows(before.word).then_some(before))
     }
 
@@ -117,7 +117,7 @@ impl RingSlot {
     ///
     /// # Errors
     /// When it is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn tail_if_alone(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
         let next = Self::read(map, base, self.index + 1)?;
         let lap = self.word & !(LAP - 1);
@@ -130,7 +130,7 @@ impl RingSlot {
     ///
     /// # Errors
     /// When it is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn next_on_line(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
         let next = self.index + 1;
         if next.is_multiple_of(SLOTS_OF_LINE) {

@@ -4,7 +4,7 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 
 use super::send_backoff::RingSpace;
-use super::slot::{CLOSED, FULL, LARGE, POSITIONS, RingSlot, laps_from};
+use super::slot::{CLOSED, FULL, LARGE, RingSlot, laps_from, positions};
 use crate::fault::Fault;
 
 /// Slots on one cache line.
@@ -12,20 +12,20 @@ pub(super) const SLOTS_OF_LINE: usize = 64 / CELL_BYTES as usize;
 
 /// Where a sender has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tail {
+pub enum Tail<const N: usize = RING_SLOTS> {
     /// Into this slot.
-    Free(RingSlot),
-    /// There are eight messages already.
+    Free(RingSlot<N>),
+    /// There is a message in each slot already.
     Full,
     /// Under the lock.
     Closed,
 }
 
-/// The words of a ring, as they were read.
+/// The words of a ring of `N` slots, as they were read.
 #[derive(Debug, Clone, Copy)]
-pub struct MessageRing {
+pub struct MessageRing<const N: usize = RING_SLOTS> {
     pub(super) base: u64,
-    pub(super) words: [u64; RING_SLOTS],
+    pub(super) words: [u64; N],
     /// The lowest position that has not been taken, counted from the lap of the first word; so all
     /// below.
     pub(super) head: i64,
@@ -35,7 +35,7 @@ pub struct MessageRing {
     pub(super) any: u64,
 }
 
-impl MessageRing {
+impl<const N: usize> MessageRing<N> {
     /// Reads the ring at `base`.
     ///
     /// # Errors
@@ -50,7 +50,14 @@ impl MessageRing {
     #[inline]
     #[must_use]
     pub fn at(base: u64) -> Self {
-        Self::unread(base, [0; RING_SLOTS])
+        Self::unread(base, [0; N])
+    }
+
+    /// Offset of its first slot.
+    #[inline]
+    #[must_use]
+    pub fn base(&self) -> u64 {
+        self.base
     }
 
     /// Reads the words. In place: a copy of words that have just been stored waits until they all
@@ -69,21 +76,21 @@ impl MessageRing {
     /// Takes note that the ring is empty, and of its tail: only [`Self::tail_slot`] and
     /// [`Self::has_moved`] mean anything until the words are read again.
     #[inline]
-    pub fn note_empty(&mut self, tail: RingSlot) {
+    pub fn note_empty(&mut self, tail: RingSlot<N>) {
         self.words[tail.index] = tail.word;
         (self.head, self.tail) = (tail.index as i64, tail.index as i64);
     }
 
     /// A ring of these words.
     #[must_use]
-    pub fn of(base: u64, words: [u64; RING_SLOTS]) -> Self {
+    pub fn of(base: u64, words: [u64; N]) -> Self {
         let mut ring = Self::unread(base, words);
         ring.find_ends();
         ring
     }
 
     #[inline]
-    fn unread(base: u64, words: [u64; RING_SLOTS]) -> Self {
+    fn unread(base: u64, words: [u64; N]) -> Self {
         Self { base, words, head: 0, tail: 0, any: 0 }
     }
 
@@ -92,8 +99,8 @@ impl MessageRing {
         let (mut head, mut tail) = (i64::MAX, i64::MAX);
         let mut any = 0;
         for (index, word) in self.words.iter().enumerate() {
-            let position = laps_from(self.words[0], *word) * RING_SLOTS as i64 + index as i64;
-            let next = position + if word & FULL != 0 { RING_SLOTS as i64 } else { 0 };
+            let position = laps_from(self.words[0], *word) * N as i64 + index as i64;
+            let next = position + if word & FULL != 0 { N as i64 } else { 0 };
             head = head.min(position);
             tail = tail.min(next);
             // Of a free slot the same bit says something else.
@@ -103,27 +110,27 @@ impl MessageRing {
     }
 
     #[inline]
-    pub(super) fn ring_slot(&self, index: usize) -> RingSlot {
+    pub(super) fn ring_slot(&self, index: usize) -> RingSlot<N> {
         let at = self.base + index as u64 * CELL_BYTES;
         RingSlot { at, word: self.words[index], index, is_oldest: false }
     }
 
     /// The slot of a position.
     #[inline]
-    pub(super) fn slot_of(&self, position: i64) -> RingSlot {
-        self.ring_slot(position as usize % RING_SLOTS)
+    pub(super) fn slot_of(&self, position: i64) -> RingSlot<N> {
+        self.ring_slot(position as usize % N)
     }
 
     /// The position that a slot is free for or full with.
     #[inline]
-    pub(super) fn position_of(&self, ring_slot: RingSlot) -> i64 {
-        laps_from(self.words[0], ring_slot.word) * RING_SLOTS as i64 + ring_slot.index as i64
+    pub(super) fn position_of(&self, ring_slot: RingSlot<N>) -> i64 {
+        laps_from(self.words[0], ring_slot.word) * N as i64 + ring_slot.index as i64
     }
 
     /// Where a sender has to go.
     #[inline]
     #[must_use]
-    pub fn tail(&self) -> Tail {
+    pub fn tail(&self) -> Tail<N> {
         let ring_slot = self.slot_of(self.tail);
         match ring_slot.word & (FULL | CLOSED) {
             0 => Tail::Free(ring_slot),
@@ -135,7 +142,7 @@ impl MessageRing {
     /// The slot of the lowest position that has not been filled.
     #[inline]
     #[must_use]
-    pub fn tail_slot(&self) -> RingSlot {
+    pub fn tail_slot(&self) -> RingSlot<N> {
         self.slot_of(self.tail)
     }
 
@@ -143,15 +150,15 @@ impl MessageRing {
     #[must_use]
     pub fn next_position(&self) -> u64 {
         let ring_slot = self.slot_of(self.tail);
-        let ahead = if ring_slot.is_full() { RING_SLOTS as u64 } else { 0 };
-        (ring_slot.position() + ahead) % POSITIONS
+        let ahead = if ring_slot.is_full() { N as u64 } else { 0 };
+        (ring_slot.position() + ahead) % positions(N)
     }
 
     /// The slot behind one.
     #[inline]
     #[must_use]
-    pub fn behind(&self, ring_slot: RingSlot) -> RingSlot {
-        self.ring_slot((ring_slot.index + 1) % RING_SLOTS)
+    pub fn behind(&self, ring_slot: RingSlot<N>) -> RingSlot<N> {
+        self.ring_slot((ring_slot.index + 1) % N)
     }
 
     /// Whether there may be a message in it that is longer than those for which there is always
@@ -173,7 +180,7 @@ impl MessageRing {
     pub fn room(&self, map: &Map, has_time: bool) -> RingSpace {
         let of_line = SLOTS_OF_LINE as i64;
         let next_line = self.slot_of((self.tail.div_euclid(of_line) + 1) * of_line);
-        let is_same = |ring_slot: RingSlot| {
+        let is_same = |ring_slot: RingSlot<N>| {
             map.load(ring_slot.at, Ordering::Acquire).is_ok_and(|word| word == ring_slot.word)
         };
         if !is_same(next_line) {
@@ -185,9 +192,9 @@ impl MessageRing {
 
     /// Its messages, oldest first: at positions below all that have not been filled yet.
     #[inline]
-    pub fn messages(&self) -> impl Iterator<Item = RingSlot> + '_ {
+    pub fn messages(&self) -> impl Iterator<Item = RingSlot<N>> + '_ {
         // More than that only words make that are not those of one moment.
-        let end = self.tail.min(self.head + RING_SLOTS as i64);
+        let end = self.tail.min(self.head + N as i64);
         (self.head..end).filter_map(|position| {
             let ring_slot = self.slot_of(position);
             let is_oldest = position == self.head;
@@ -197,8 +204,8 @@ impl MessageRing {
     }
 
     /// The slots that hold no message: some note the chunk of the message that was taken last.
-    pub fn vacant(&self) -> impl Iterator<Item = RingSlot> + '_ {
-        (0..RING_SLOTS).map(|index| self.ring_slot(index)).filter(|ring_slot| !ring_slot.is_full())
+    pub fn vacant(&self) -> impl Iterator<Item = RingSlot<N>> + '_ {
+        (0..N).map(|index| self.ring_slot(index)).filter(|ring_slot| !ring_slot.is_full())
     }
 
     /// Whether the words can be those of one moment: up to the tail messages and gaps that others
@@ -207,7 +214,7 @@ impl MessageRing {
     /// the ring.)
     #[must_use]
     pub fn makes_sense(&self) -> bool {
-        let slots = RING_SLOTS as i64;
+        let slots = N as i64;
         self.tail - self.head <= slots
             && (self.head..self.head + slots).all(|position| {
                 let ring_slot = self.slot_of(position);

@@ -2,13 +2,13 @@
 //! `neighbours.rs`, in fewer instructions.
 
 use vshmem_mem::{Ordering, WordsRef};
-use vshmem_wire::{CELL_BYTES, RING_SLOTS};
+use vshmem_wire::CELL_BYTES;
 
 use super::slot::RingSlot;
 
-/// A ring in a structure of `WORDS` words.
+/// A ring of `N` slots in a structure of `WORDS` words.
 #[derive(Debug, Clone, Copy)]
-pub struct RingWords<'a, const WORDS: usize> {
+pub struct RingWords<'a, const WORDS: usize, const N: usize> {
     words: WordsRef<'a, WORDS>,
     /// Where in the structure it begins, in bytes.
     begin: usize,
@@ -16,7 +16,7 @@ pub struct RingWords<'a, const WORDS: usize> {
     base: u64,
 }
 
-impl<'a, const WORDS: usize> RingWords<'a, WORDS> {
+impl<'a, const WORDS: usize, const N: usize> RingWords<'a, WORDS, N> {
     /// The ring at byte `begin` of a structure, which is `base` of the pool.
     #[inline(always)]
     #[must_use]
@@ -25,8 +25,8 @@ impl<'a, const WORDS: usize> RingWords<'a, WORDS> {
     }
 
     #[inline(always)]
-    fn slot(self, index: usize, is_oldest: bool) -> RingSlot {
-        let index = index % RING_SLOTS;
+    fn slot(self, index: usize, is_oldest: bool) -> RingSlot<N> {
+        let index = index % N;
         let at = index * CELL_BYTES as usize;
         // Acquire: pairs with FILL and TAKE in `slot.rs`.
         let word = self.words.load(self.begin + at, Ordering::Acquire);
@@ -36,17 +36,17 @@ impl<'a, const WORDS: usize> RingWords<'a, WORDS> {
     /// As [`RingSlot::tail_at`], with the slot before it.
     #[inline(always)]
     #[must_use]
-    pub fn tail_at(self, guess: usize) -> Option<(RingSlot, RingSlot)> {
+    pub fn tail_at(self, guess: usize) -> Option<(RingSlot<N>, RingSlot<N>)> {
         let ring_slot = self.slot(guess, false);
-        let before = self.slot(guess + RING_SLOTS - 1, false);
+        let before = self.slot(guess + N - 1, false);
         ring_slot.is_tail_after(before.word).then_some((ring_slot, before))
     }
 
     /// As [`RingSlot::head_at`].
     #[inline(always)]
     #[must_use]
-    pub fn head_at(self, guess: usize) -> Option<RingSlot> {
+    pub fn head_at(self, guess: usize) -> Option<RingSlot<N>> {
         let head = self.slot(guess, true);
-        head.is_head_after(self.slot(guess + RING_SLOTS - 1, false).word).then_some(head)
+        head.is_head_after(self.slot(guess + N - 1, false).word).then_some(head)
     }
 }

@@ -2,8 +2,8 @@
 
 use vshmem_mem::{Map, Ordering, fence};
 use vshmem_wire::{
-    Cell, MAX_SLABS, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_SLOTS, SLAB_BYTES, UNIT_BYTES,
-    tag_at,
+    CELL_BYTES, Cell, MAX_SLABS, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_SLOTS, SLAB_BYTES,
+    UNIT_BYTES, tag_at,
 };
 
 use crate::fault::Fault;
@@ -30,9 +30,10 @@ const _: () = assert!(INLINE_SIZE >= RING_INLINE_BYTES as u64, "a word has room 
 pub(super) const LAP: u64 = 1 << LAP_SHIFT;
 pub(super) const LAP_SHIFT: u32 = 30;
 pub(super) const LAP_BITS: u32 = 64 - LAP_SHIFT;
-/// Positions are counted modulo 2^37: at 20 million messages a second a position comes back after
-/// 114 minutes.
-pub(super) const POSITIONS: u64 = (RING_SLOTS as u64) << LAP_BITS;
+/// Positions of a ring of `slots` slots are counted modulo so many.
+pub(super) const fn positions(slots: usize) -> u64 {
+    (slots as u64) << LAP_BITS
+}
 
 /// How many laps `word` is ahead of `origin`. Laps go round; those of one ring are close together.
 pub(super) fn laps_from(origin: u64, word: u64) -> i64 {
@@ -66,9 +67,9 @@ impl Inline {
     }
 }
 
-/// A slot of the ring, and what its word said.
+/// A slot of a ring of `N` slots, and what its word said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RingSlot {
+pub struct RingSlot<const N: usize = RING_SLOTS> {
     /// Offset of the word.
     pub at: u64,
     /// The word.
@@ -78,7 +79,7 @@ pub struct RingSlot {
     pub(super) is_oldest: bool,
 }
 
-impl RingSlot {
+impl<const N: usize> RingSlot<N> {
     /// The number of the slot.
     #[inline]
     #[must_use]
@@ -86,18 +87,25 @@ impl RingSlot {
         self.index
     }
 
+    /// Offset of the first slot of its ring.
+    #[inline]
+    #[must_use]
+    pub fn base(self) -> u64 {
+        self.at.wrapping_sub(self.index as u64 * CELL_BYTES)
+    }
+
     /// The position that the slot is free for or full with.
     #[inline]
     #[must_use]
     pub fn position(self) -> u64 {
-        (self.word >> LAP_SHIFT) * RING_SLOTS as u64 + self.index as u64
+        (self.word >> LAP_SHIFT) * N as u64 + self.index as u64
     }
 
     /// The position that was taken from the slot last.
     #[inline]
     #[must_use]
     pub fn former_position(self) -> u64 {
-        self.position().wrapping_sub(RING_SLOTS as u64) % POSITIONS
+        self.position().wrapping_sub(N as u64) % positions(N)
     }
 
     /// Unit of the chunk of the message, or of the one that was taken last.

@@ -70,7 +70,7 @@ fn a_ring_never_holds_more_bytes_than_its_queue_allows() {
         let again = send_bytes(&map, 1, 3, LIMIT);
         let sent: Vec<bool> =
             senders.into_iter().map(|sender| sender.join().expect("a thread")).collect();
-        let ring = MessageRing::read(&map, RING).expect("a ring");
+        let ring = <MessageRing>::read(&map, RING).expect("a ring");
         let bytes = bytes_in(&map, &ring);
         assert_eq!(bytes, 3 * u64::from(again) + 5 * u64::from(sent[0]) + 4 * u64::from(sent[1]));
         assert!(bytes <= LIMIT, "{bytes}");
@@ -265,7 +265,7 @@ fn a_ring_with_gaps_is_frozen_by_two_that_close_it_at_once() {
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let receiver = thread::spawn(move || receive_of(&one, 2));
         let closer = thread::spawn(move || {
-            MessageRing::close(&two, RING).expect("a close");
+            <MessageRing>::close(&two, RING).expect("a close");
         });
         let left = leave(&map);
         closer.join().expect("a thread");
@@ -311,7 +311,7 @@ fn others_send_and_receive_while_a_receiver_enqueues() {
             assert!(send_unless_awaited(&map, 11));
         }
         assert!(!send_unless_awaited(&map, 20), "it is awaited");
-        assert!(MessageRing::read(&map, RING).expect("a ring").makes_sense());
+        assert!(<MessageRing>::read(&map, RING).expect("a ring").makes_sense());
         assert_eq!([receive(&map), receive(&map), receive(&map)], [Some(10), Some(11), None]);
     });
 }

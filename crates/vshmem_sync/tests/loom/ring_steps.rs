@@ -14,7 +14,7 @@ pub const BYTES: u64 = PAGE_BYTES + 384;
 /// Sends; false when the ring is closed.
 pub fn send(map: &Map, message: u32) -> bool {
     loop {
-        match MessageRing::read(map, RING).expect("a ring").tail() {
+        match <MessageRing>::read(map, RING).expect("a ring").tail() {
             Tail::Free(ring_slot) if ring_slot.fill(map, message, false).expect("a word") => {
                 return true;
             }
@@ -26,7 +26,7 @@ pub fn send(map: &Map, message: u32) -> bool {
 
 /// Sends into the slot of this number, if two slots show that it is the tail.
 pub fn send_near(map: &Map, slot: usize, message: u32) -> bool {
-    match RingSlot::tail_at(map, RING, slot).expect("a ring") {
+    match <RingSlot>::tail_at(map, RING, slot).expect("a ring") {
         Some(ring_slot) => ring_slot.fill(map, message, false).expect("a word"),
         None => false,
     }
@@ -35,7 +35,7 @@ pub fn send_near(map: &Map, slot: usize, message: u32) -> bool {
 /// Sends a message whose priority is its number, unless there may be one with a lower number.
 pub fn send_in_order(map: &Map, message: u32) -> bool {
     loop {
-        let tail = MessageRing::read(map, RING).expect("a ring").tail();
+        let tail = <MessageRing>::read(map, RING).expect("a ring").tail();
         let Tail::Free(ring_slot) = tail else { return false };
         let may_follow = match ring_slot.last_before(map, RING).expect("a ring") {
             None => true,
@@ -53,14 +53,14 @@ pub fn send_in_order(map: &Map, message: u32) -> bool {
 
 /// Receives from the slot of this number, if two slots show that it has the oldest message.
 pub fn receive_near(map: &Map, slot: usize) -> Option<u32> {
-    let head = RingSlot::head_at(map, RING, slot).expect("a ring")?;
+    let head = <RingSlot>::head_at(map, RING, slot).expect("a ring")?;
     (head.is_full() && head.take(map).expect("a word")).then(|| head.chunk().expect("a chunk"))
 }
 
 /// Whether two slots show that there is one message, in the slot of this number, and that it is of
 /// another type than this.
 pub fn has_one_of_another_type(map: &Map, slot: usize, kind: u32) -> bool {
-    let Some(head) = RingSlot::head_at(map, RING, slot).expect("a ring") else { return false };
+    let Some(head) = <RingSlot>::head_at(map, RING, slot).expect("a ring") else { return false };
     let is_another = head.is_full() && head.chunk().is_some_and(|number| number / 10 != kind);
     let tail = head.tail_if_alone(map, RING).expect("a ring");
     is_another && tail.is_some_and(|tail| !tail.has_moved(map))
@@ -69,7 +69,7 @@ pub fn has_one_of_another_type(map: &Map, slot: usize, kind: u32) -> bool {
 /// Sends a text in a chunk that a slot notes, or in this one.
 pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
     loop {
-        let Tail::Free(ring_slot) = MessageRing::read(map, RING).expect("a ring").tail() else {
+        let Tail::Free(ring_slot) = <MessageRing>::read(map, RING).expect("a ring").tail() else {
             return false;
         };
         let unit = ring_slot.chunk().unwrap_or(unit);
@@ -84,7 +84,7 @@ pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
 pub fn send_inline(map: &Map, text: u64) -> bool {
     let message = Inline::of(7, &text.to_le_bytes()).expect("a short message");
     loop {
-        match MessageRing::read(map, RING).expect("a ring").tail() {
+        match <MessageRing>::read(map, RING).expect("a ring").tail() {
             Tail::Free(ring_slot)
                 if ring_slot.fill_inline(map, message, false).expect("a cell") =>
             {
@@ -114,8 +114,8 @@ pub fn receive_any(map: &Map) -> Option<u64> {
 
 /// As `leave`, with the texts of messages in slots.
 pub fn leave_any(map: &Map) -> Vec<u64> {
-    MessageRing::close(map, RING).expect("a close");
-    let ring = MessageRing::read(map, RING).expect("a ring");
+    <MessageRing>::close(map, RING).expect("a close");
+    let ring = <MessageRing>::read(map, RING).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
     let left = ring.messages().map(|ring_slot| text_in(map, ring_slot)).collect();
     for (ring_slot, word) in ring.emptied() {
@@ -130,7 +130,7 @@ pub fn send_bytes(map: &Map, unit: u32, bytes: u64, limit: u64) -> bool {
     let size_of = |unit: u32| TEXTS + 8 * u64::from(unit);
     map.store(size_of(unit), bytes, Ordering::Relaxed).expect("a word");
     loop {
-        let ring = MessageRing::read(map, RING).expect("a ring");
+        let ring = <MessageRing>::read(map, RING).expect("a ring");
         let Tail::Free(ring_slot) = ring.tail() else { return false };
         if bytes + bytes_in(map, &ring) > limit {
             return false;
@@ -154,7 +154,7 @@ pub fn bytes_in(map: &Map, ring: &MessageRing) -> u64 {
 /// ring is closed.
 pub fn receive_if<T>(map: &Map, accepts: impl Fn(RingSlot) -> Option<T>) -> Option<T> {
     'look: loop {
-        let ring = MessageRing::read(map, RING).expect("a ring");
+        let ring = <MessageRing>::read(map, RING).expect("a ring");
         for ring_slot in ring.messages() {
             if ring_slot.is_closed() {
                 return None;
@@ -195,7 +195,7 @@ pub fn receive_text(map: &Map, kind: u64) -> Option<u64> {
 /// it, or the ring is closed.
 pub fn send_unless_awaited(map: &Map, message: u32) -> bool {
     loop {
-        let tail = MessageRing::read(map, RING).expect("a ring").tail();
+        let tail = <MessageRing>::read(map, RING).expect("a ring").tail();
         let Tail::Free(ring_slot) = tail else { return false };
         let awaited = map.load(AWAITED, Ordering::Acquire).expect("a word");
         if awaited == u64::from(message / 10) {
@@ -209,8 +209,8 @@ pub fn send_unless_awaited(map: &Map, message: u32) -> bool {
 
 /// Lies down for a type as the change under the lock does; false when there is a message of it.
 pub fn lie_down(map: &Map, kind: u32) -> bool {
-    MessageRing::bar(map, RING).expect("a barrier");
-    let ring = MessageRing::read(map, RING).expect("a ring");
+    <MessageRing>::bar(map, RING).expect("a barrier");
+    let ring = <MessageRing>::read(map, RING).expect("a ring");
     let found =
         ring.messages().filter_map(|ring_slot| ring_slot.chunk()).any(|number| number / 10 == kind);
     if !found {
@@ -223,8 +223,8 @@ pub fn lie_down(map: &Map, kind: u32) -> bool {
 
 /// Closes the tail for a moment, as the thread does that looks whether it may lie down.
 pub fn bar_and_pass(map: &Map) {
-    MessageRing::bar(map, RING).expect("a barrier");
-    pass(map, &MessageRing::read(map, RING).expect("a ring"));
+    <MessageRing>::bar(map, RING).expect("a barrier");
+    pass(map, &<MessageRing>::read(map, RING).expect("a ring"));
 }
 
 /// Lets senders pass a closed tail; a text in its slot goes into the chunk of that number.
@@ -237,7 +237,7 @@ fn pass(map: &Map, ring: &MessageRing) {
 
 /// Closes the ring as a thread that dies after the first step.
 pub fn begin_to_close(map: &Map) {
-    if let Tail::Free(ring_slot) = MessageRing::read(map, RING).expect("a ring").tail() {
+    if let Tail::Free(ring_slot) = <MessageRing>::read(map, RING).expect("a ring").tail() {
         let _ =
             map.replace(ring_slot.at, ring_slot.word, ring_slot.word | 1 << 27).expect("a word");
     }
@@ -245,8 +245,8 @@ pub fn begin_to_close(map: &Map) {
 
 /// Closes the ring and takes what is left, as the change under the lock does.
 pub fn leave(map: &Map) -> Vec<u32> {
-    MessageRing::close(map, RING).expect("a close");
-    let ring = MessageRing::read(map, RING).expect("a ring");
+    <MessageRing>::close(map, RING).expect("a close");
+    let ring = <MessageRing>::read(map, RING).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
     for (ring_slot, word) in ring.emptied() {
         let seen = ring_slot.cell(map).expect("a cell");
@@ -257,7 +257,7 @@ pub fn leave(map: &Map) -> Vec<u32> {
 
 /// Opens it again, as the change under the lock does.
 pub fn open(map: &Map) {
-    let ring = MessageRing::read(map, RING).expect("a ring");
+    let ring = <MessageRing>::read(map, RING).expect("a ring");
     let (ring_slot, word) = ring.opened().expect("a closed ring");
     let seen = ring_slot.cell(map).expect("a cell");
     assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not closed");

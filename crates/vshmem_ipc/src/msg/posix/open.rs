@@ -143,6 +143,6 @@ fn describe(
     let permission = Permission::of_new(0, how.mode as i32, caller);
     let QueueSize { most_messages, most_bytes } = size;
     let new = NewQueue { limit: NO_LIMIT, most_messages, most_bytes };
-    create::describe(txn, &queue, &permission, new)?;
+    create::describe(txn, context.pool().layout(), &queue, &permission, new)?;
     txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))
 }

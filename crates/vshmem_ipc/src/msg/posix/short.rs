@@ -3,11 +3,11 @@
 //! What can be known beforehand of a POSIX queue is not asked for; the rest is in
 //! [`crate::msg::glimpse`].
 
-use vshmem_wire::{MSG_HEADER_BYTES, QueueMode, UNIT_BYTES};
+use vshmem_wire::{MSG_HEADER_BYTES, QueueMode, RING_SLOTS, UNIT_BYTES};
 
 use crate::context::Context;
-use crate::msg::awaited_types::says_list;
 use crate::msg::glimpse::{self, Glimpse, load, read, take};
+use crate::msg::mode::uses_ring;
 use crate::msg::queue::at;
 use crate::msg::ring::{self, header_of};
 
@@ -57,7 +57,7 @@ pub(crate) fn receive(
     }
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let head = glimpse.ring().head_at(context.ring_hints.head(glimpse.queue.index))?;
-    if !head.is_full() || says_list(load!(glimpse, mode)) {
+    if !head.is_full() || !uses_ring::<RING_SLOTS>(load!(glimpse, mode)) {
         return None;
     }
     map.will_write(head.at);

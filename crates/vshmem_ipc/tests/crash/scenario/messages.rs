@@ -94,6 +94,36 @@ pub(super) fn full_slots(session: Session) {
     assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, 1_u32.to_ne_bytes());
 }
 
+/// The queue uses its long ring.
+pub(super) fn prepare_long_ring(session: &Session) {
+    prepare(session);
+    lengthen_ring(session.client(), queue(session.client()));
+}
+
+/// Messages in a long ring, which goes to the list in several changes.
+pub(super) fn long_rings(session: Session) {
+    let me = session.client();
+    let queue = queue(me);
+    for n in 0..20_u32 {
+        me.send(queue, NUMBERED, &n.to_ne_bytes()).expect("a message sent");
+        if n % 8 == 0 {
+            me.send(queue, 6, b"behind").expect("a message sent");
+        }
+    }
+    assert_eq!(me.receive(queue, 6).expect("a message").1, b"behind");
+    assert_eq!(me.receive(queue, 0).expect("a message").1, 0_u32.to_ne_bytes());
+    me.queue_change(queue, 0, 0, 0o600, 16384, &ROOT).expect("IPC_SET");
+    for n in 1..19_u32 {
+        assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, n.to_ne_bytes());
+    }
+    // The ninth finds no slot, and has the long ring made.
+    let own = id(me.msgget(key(OWN), CREATE | 0o600, &ROOT));
+    for n in 0..10 {
+        me.send(own, 1, &[n; 20]).expect("a message sent");
+    }
+    me.queue_remove(own, &ROOT).expect("a removal");
+}
+
 /// Takes messages from behind others, and leaves a gap where each was.
 pub(super) fn types(session: Session) {
     let me = session.client();

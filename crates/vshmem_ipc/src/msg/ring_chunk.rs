@@ -1,0 +1,191 @@
+//! The chunks of messages in a ring.
+//!
+//! # Who owns a chunk of the ring
+//! Sending does not touch the chunk's owner cell: as long as the message is in the ring, and after
+//! it has been taken, the cell names its sender, who does not count on it any more. The slot goes
+//! on noting the chunk of the message that was taken last, and the thread that sends into it next
+//! makes that chunk its own. The header in the chunk says which message it carried last and what
+//! its owner cell said then; so of several who claim it one alone succeeds, and none when it has
+//! been claimed or freed since. A note is thus no more than a hint: any thread may free what it
+//! names at any time.
+
+use std::mem::offset_of;
+
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Fault, RingSlot, field, load_cell, structure};
+use vshmem_wire::{
+    Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, RING_SLOTS, UNIT_BYTES, tag_at,
+};
+
+use crate::msg::message::Header;
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+
+/// Above index and position in the place of a message: tells it from what else a chunk may hold.
+const MARK: u64 = 0x5a3 << MARK_SHIFT;
+
+const MARK_SHIFT: u32 = 53;
+
+const INDEX_SHIFT: u32 = 39;
+
+const INDEX_MASK: u64 = (1 << 14) - 1;
+
+/// The position is one of the long ring's.
+const LONG: u64 = 1 << 38;
+
+/// Positions in such a place are counted modulo 2^38, which is more than the short ring has, and
+/// less than the long one: at 20 million messages a second one comes back after 3.8 hours.
+const POSITION_MASK: u64 = LONG - 1;
+
+/// Where a message was put: the queue's slot, the ring, and the position in it.
+pub(crate) fn place_of<const N: usize>(index: u32, position: u64) -> u64 {
+    let ring = if N == RING_SLOTS { 0 } else { LONG };
+    MARK | u64::from(index) << INDEX_SHIFT | ring | position & POSITION_MASK
+}
+
+/// The queue's slot in such a place.
+pub(super) fn index_in(place: u64) -> Option<u32> {
+    let index = (place >> INDEX_SHIFT) & INDEX_MASK;
+    (place >> MARK_SHIFT == MARK >> MARK_SHIFT).then_some(index as u32)
+}
+
+/// Offset of the word of a message's chunk that says where in a ring it was put.
+pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
+    Ok(field!(chunk.offset(layout)?, MsgHeader, place))
+}
+
+/// A chunk that this client owns and counts on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RingChunk {
+    pub chunk: Chunk,
+    /// Offset of its owner cell.
+    owner_at: u64,
+    /// What that says as long as the chunk is ours.
+    owner: Cell,
+    /// Offset of the chunk.
+    header: u64,
+}
+
+impl RingChunk {
+    /// Takes a chunk that has just been allocated into the service of a queue.
+    pub fn take_ring_chunk(
+        map: &Map,
+        layout: &Layout,
+        index: u32,
+        chunk: Chunk,
+    ) -> Result<Self, Fault> {
+        let (owner_at, header) = (chunk.owner(layout)?, chunk.offset(layout)?);
+        let at = field!(header, MsgHeader, place);
+        let place = map.load(at, Ordering::SeqCst)?;
+        if index_in(place) != Some(index) {
+            // Reaping changes the owner cell and then reads the place; here the place is changed
+            // and then `is_ours` reads the owner cell. All of it is sequentially consistent, so one
+            // of them sees the other. Refused only when a peer writes into the chunk.
+            map.replace(at, place, place_of::<RING_SLOTS>(index, 0))?;
+        }
+        Ok(Self { chunk, owner_at, owner: load_cell(map, owner_at)?, header })
+    }
+
+    /// Whether a payload of so many bytes fits into it.
+    #[inline]
+    pub fn fits(&self, map: &Map, layout: &Layout, bytes: u64) -> Result<bool, Fault> {
+        let needed = MSG_HEADER_BYTES + bytes;
+        // The smallest chunk is one unit.
+        Ok(needed <= UNIT_BYTES || needed <= crate::pool::chunk::bytes_of(map, layout, self.chunk)?)
+    }
+
+    /// Whether no thread has taken it away from a client that was thought to be dead.
+    #[inline]
+    pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
+        Ok(map.load(tag_at(self.owner_at), Ordering::SeqCst)? == self.owner.tag)
+    }
+
+    /// Writes the message, to be put where `ring_slot` is.
+    #[inline(always)]
+    pub fn write<const N: usize>(
+        &self,
+        map: &Map,
+        index: u32,
+        ring_slot: RingSlot<N>,
+        mtype: i64,
+        payload: &[u8],
+    ) -> Result<(), Fault> {
+        let header = structure!(map, self.header, MsgHeader)?;
+        let place = place_of::<N>(index, ring_slot.position());
+        header.store(offset_of!(MsgHeader, place), place, Ordering::Relaxed);
+        header.store(offset_of!(MsgHeader, owner), self.owner.word, Ordering::Relaxed);
+        // Pairs with the acquire in `SpareChunk::of`: a thread that reads this tag reads that
+        // place or a later one.
+        header.store(offset_of!(MsgHeader, tag), self.owner.tag, Ordering::Release);
+        Header::write_tagged(map, self.header, mtype, payload)
+    }
+
+    /// Gives it back to the heap.
+    pub fn free(self, map: &Map) -> Result<(), Fault> {
+        map.replace_cell(self.owner_at, self.owner, 0)?;
+        Ok(())
+    }
+}
+
+/// The chunk of the message that was taken last from a slot, if no thread has claimed it since.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SpareChunk {
+    pub chunk: Chunk,
+    pub owner_at: u64,
+    pub owner: Cell,
+    header: u64,
+}
+
+impl SpareChunk {
+    /// What the slot at `ring_slot` notes.
+    #[inline(always)]
+    pub fn of<const N: usize>(
+        map: &Map,
+        layout: &Layout,
+        index: u32,
+        ring_slot: RingSlot<N>,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(chunk) = ring_slot.chunk().map(Chunk) else { return Ok(None) };
+        // A note that a peer has made up is as good as none.
+        let (Ok(owner_at), Ok(header)) = (chunk.owner(layout), chunk.offset(layout)) else {
+            return Ok(None);
+        };
+        let fields = structure!(map, header, MsgHeader)?;
+        let tag = fields.load(offset_of!(MsgHeader, tag), Ordering::Acquire);
+        let word = fields.load(offset_of!(MsgHeader, owner), Ordering::Acquire);
+        let place = fields.load(offset_of!(MsgHeader, place), Ordering::Acquire);
+        // The thread that has claimed it since has written another place before another owner's
+        // cell.
+        let owner = Cell { word, tag };
+        let spare = place == place_of::<N>(index, ring_slot.former_position()) && word > IN_OBJECT;
+        Ok(spare.then_some(Self { chunk, owner_at, owner, header }))
+    }
+
+    /// Makes it this client's own.
+    #[inline(always)]
+    fn claim(self, map: &Map, client: ClientId) -> Result<Option<RingChunk>, Fault> {
+        let mine = client.word();
+        let claimed = map.replace_cell(self.owner_at, self.owner, mine)?;
+        let owner = self.owner.successor(mine);
+        let Self { chunk, owner_at, header, .. } = self;
+        Ok(claimed.then_some(RingChunk { chunk, owner_at, owner, header }))
+    }
+
+    pub fn free(self, map: &Map) -> Result<bool, Fault> {
+        Ok(map.replace_cell(self.owner_at, self.owner, 0)?)
+    }
+}
+
+/// Claims the chunk that the slot at `ring_slot` notes.
+#[inline(always)]
+pub(crate) fn claim_spare<const N: usize>(
+    map: &Map,
+    layout: &Layout,
+    index: u32,
+    ring_slot: RingSlot<N>,
+    client: ClientId,
+) -> Result<Option<RingChunk>, Fault> {
+    match SpareChunk::of(map, layout, index, ring_slot)? {
+        Some(spare) => spare.claim(map, client),
+        None => Ok(None),
+    }
+}
