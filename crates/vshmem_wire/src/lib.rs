@@ -34,7 +34,10 @@ pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use futex::{FutexBucket, futex_bucket};
 pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
 pub use hash::{fnv1a_32, fnv1a_64};
-pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+pub use heap::{
+    CHUNK_CLASSES, MAX_SLABS, RING_CLASS, SLAB_BYTES, SLABS_PER_RING_SLAB, SlabMeta, UNIT_BYTES,
+    UnitMeta,
+};
 pub use name::{AttachCount, NAME_BYTES, ObjectKey, ObjectName};
 pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{

@@ -14,7 +14,7 @@ use crate::check::heap::{Use, Uses};
 use crate::check::objects::Objects;
 use crate::msg::fast_send::is_large_in;
 use crate::msg::message::Header;
-use crate::msg::mode::RingInUse;
+use crate::msg::mode::{RingInUse, long_ring_at};
 use crate::msg::ring::header_of;
 use crate::msg::ring_chunk::{place_in, place_of};
 use crate::pool::chunk::Chunk;
@@ -56,21 +56,21 @@ impl Checker<'_> {
 
     /// The long rings that slots of the table have, of queues and of those that are no more.
     pub(super) fn long_rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
+        let queues: BTreeSet<u32> = objects.of(Kind::Queue).map(|(index, _)| index).collect();
         for index in 0..self.layout.msg.count as u32 {
             let slot = table::slot_at(self.layout, Kind::Queue, index)?;
             let Some(unit) = self.get(field!(slot, MsgSlot, long_ring))?.checked_sub(1) else {
                 continue;
             };
             let what = format!("the long ring of queue {index}");
-            let Ok(base) = Chunk(unit).offset(self.layout) else {
-                self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
+            let Some(base) = long_ring_at(self.layout, unit + 1) else {
+                self.wrong(format!("{what} lies at unit {unit}, where there is no room for it"));
                 continue;
             };
             self.note_use(uses, unit, Use { what, bytes: LONG_RING_BYTES, in_ring: false });
             let ring: MessageRing<LONG_RING_SLOTS> = self.words_of(base)?;
-            let is_object = objects.of(Kind::Queue).any(|(object, _)| object == index);
             let mode = self.word(field!(slot, MsgSlot, mode))?;
-            let in_use = RingInUse::of(mode).filter(|_| is_object);
+            let in_use = RingInUse::of(mode).filter(|_| queues.contains(&index));
             self.ring(InTable { index, slot, in_use }, &ring, uses)?;
         }
         Ok(())
@@ -117,8 +117,11 @@ impl Checker<'_> {
                 Ok(self.kinds_of(&self.words_of::<RING_SLOTS>(field!(slot, MsgSlot, ring))?))
             }
             Some(RingInUse::Long) => {
-                let unit = self.get(field!(slot, MsgSlot, long_ring))?.wrapping_sub(1);
-                let base = Chunk(unit).offset(self.layout)?;
+                // A place that cannot be has been reported.
+                let said = self.get(field!(slot, MsgSlot, long_ring))?;
+                let Some(base) = long_ring_at(self.layout, said) else {
+                    return Ok(BTreeSet::new());
+                };
                 Ok(self.kinds_of(&self.words_of::<LONG_RING_SLOTS>(base)?))
             }
         }

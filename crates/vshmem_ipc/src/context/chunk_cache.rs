@@ -10,12 +10,30 @@ pub(crate) struct ChunkCache {
     pub kept: [AtomicU32; CHUNK_CLASSES.len()],
     /// Where the last chunk of each class was found, as a unit.
     pub hint: [AtomicU32; CHUNK_CLASSES.len()],
+    /// How many times more no memory is looked for that a long ring could have.
+    ring_pause: AtomicU32,
 }
+
+/// Queues too full for their ring that are passed over once there was no memory for a long ring.
+const RING_PAUSE: u32 = 256;
 
 impl ChunkCache {
     pub fn new() -> Self {
         let zeros = || std::array::from_fn(|_| AtomicU32::new(0));
-        Self { kept: zeros(), hint: zeros() }
+        Self { kept: zeros(), hint: zeros(), ring_pause: AtomicU32::new(0) }
+    }
+
+    /// Whether to look for memory for a long ring. What other threads count at the same time may be
+    /// lost.
+    pub fn may_look_for_ring(&self) -> bool {
+        let pause = self.ring_pause.load(Ordering::Relaxed);
+        self.ring_pause.store(pause.saturating_sub(1), Ordering::Relaxed);
+        pause == 0
+    }
+
+    /// There was none.
+    pub fn note_no_ring(&self) {
+        self.ring_pause.store(RING_PAUSE, Ordering::Relaxed);
     }
 
     pub fn forget(&self) {

@@ -10,7 +10,10 @@ use vshmem_sync::{
     Fault, LockContext, Txn, claim_word, crash_point, field, load_cell, load_value, load_word,
     with_lock,
 };
-use vshmem_wire::{CHUNK_CLASSES, ClientId, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES};
+use vshmem_wire::{
+    CHUNK_CLASSES, ClientId, Layout, RING_CLASS, SLAB_BYTES, SLABS_PER_RING_SLAB, SlabMeta,
+    UNIT_BYTES,
+};
 
 use crate::context::Context;
 use crate::context::chunk_cache::ChunkCache;
@@ -22,7 +25,7 @@ use crate::pool::open::Pool;
 const MOST_ROUNDS: u32 = 100;
 
 fn class_of(bytes: u64) -> Option<usize> {
-    CHUNK_CLASSES.iter().position(|&units| u64::from(units) * UNIT_BYTES >= bytes)
+    CHUNK_CLASSES[..RING_CLASS].iter().position(|&units| u64::from(units) * UNIT_BYTES >= bytes)
 }
 
 /// Takes a chunk of at least `bytes` for `client`. `None` when the heap is full.
@@ -57,24 +60,7 @@ pub(crate) fn allocate(
         }
     }
     for _ in 0..MOST_ROUNDS {
-        // The slab is set up with its first chunk taken, so that it cannot be lost to another
-        // client before this one has had anything from it.
-        let taken = with_lock(*lock_context, pool.registry_lock(), "heap-slab", |txn| {
-            for slab in 0..slabs {
-                let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
-                let chunk = Chunk(slab * SLAB_UNITS);
-                let owner = chunk.owner(layout)?;
-                if txn.get(class_at)? == 0 && txn.get_word(owner)? == 0 {
-                    // The owner first: chunks are claimed outside the lock, and once the class can
-                    // be seen, which may be long before the whole change is carried out, the first
-                    // chunk would be any client's.
-                    txn.set_word(owner, client.word())?;
-                    txn.set(class_at, wanted)?;
-                    return Ok(Some(chunk));
-                }
-            }
-            Ok(None)
-        })?;
+        let taken = take_slab(context, lock_context, class)?;
         if let Some(chunk) = taken {
             chunk_cache.hint[class].store(chunk.0, Ordering::Relaxed);
             return Ok(Some(chunk));
@@ -84,6 +70,61 @@ pub(crate) fn allocate(
         }
     }
     Ok(None)
+}
+
+/// Gives a free slab to a class and takes its first chunk. `None`: there is no such slab.
+fn take_slab(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    class: usize,
+) -> Result<Option<Chunk>, Fault> {
+    let (pool, client) = (context.pool(), context.client_id());
+    let layout = pool.layout();
+    // The slab is set up with its first chunk taken, so that it cannot be lost to another client
+    // before this one has had anything from it.
+    with_lock(*lock_context, pool.registry_lock(), "heap-slab", |txn| {
+        for slab in 0..layout.slab_meta.count as u32 {
+            let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+            let chunk = Chunk(slab * SLAB_UNITS);
+            let owner = chunk.owner(layout)?;
+            if txn.get(class_at)? == 0 && txn.get_word(owner)? == 0 {
+                // The owner first: chunks are claimed outside the lock, and once the class can be
+                // seen, which may be long before the whole change is carried out, the first chunk
+                // would be any client's.
+                txn.set_word(owner, client.word())?;
+                txn.set(class_at, class as u32 + 1)?;
+                return Ok(Some(chunk));
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// Takes memory for a long ring. `None` when there is none at once: no slab is reclaimed for it,
+/// and the slabs of long rings are few.
+pub(crate) fn allocate_ring(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+) -> Result<Option<Chunk>, Fault> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let slabs = layout.slab_meta.count as u32;
+    let mut of_rings = 0;
+    for slab in 0..slabs {
+        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        if load_value(pool.map(), class_at)? == RING_CLASS as u32 + 1 {
+            of_rings += 1;
+            let claimed = claim_in(pool, context.client_id(), slab, RING_CLASS, 0)?;
+            if claimed.is_some() {
+                return Ok(claimed);
+            }
+        }
+    }
+    // Several at once may each add one.
+    match of_rings < slabs / SLABS_PER_RING_SLAB {
+        true => take_slab(context, lock_context, RING_CLASS),
+        false => Ok(None),
+    }
 }
 
 /// Claims a free chunk of a slab, looking from unit `from` on and around.

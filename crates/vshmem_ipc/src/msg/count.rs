@@ -15,7 +15,7 @@ use crate::msg::mode::long_ring;
 use crate::msg::queue::{Queue, at};
 
 /// Looks at both numbers, until nothing has come between.
-const MOST_LOOKS: u32 = 16;
+pub(super) const MOST_LOOKS: u32 = 16;
 
 /// Of the cell of the count: the messages that went past the ring.
 pub(super) fn past_ring(word: u64) -> u32 {

@@ -108,6 +108,11 @@ fn try_to_send_long(
     signals_seen: &mut Option<u32>,
     held: &mut Option<RingChunk>,
 ) -> ChangeResult<InRing> {
+    // Before it would be counted with all that is in the ring.
+    let limit = load_value(context.pool().map(), at!(queue, limit))?.into();
+    if is_large_in::<LONG_RING_SLOTS>(limit, payload.len() as u64) {
+        return Ok(Ok(InRing::Slow));
+    }
     try_to_send::<LONG_RING_SLOTS>(
         context,
         queue,

@@ -18,7 +18,7 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::msg::fast::Stamp;
 use crate::msg::fast_send::{inline_of, keep};
-use crate::msg::mode::uses_ring;
+use crate::msg::mode::{long_ring_at, uses_ring};
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring_chunk::{RingChunk, claim_spare};
 use crate::pool::chunk::Chunk;
@@ -96,8 +96,7 @@ impl<'a> Glimpse<'a> {
         &self,
         context: &'a Context,
     ) -> Option<RingWords<'a, LONG_WORDS, LONG_RING_SLOTS>> {
-        let unit = (load!(self, long_ring) as u32).checked_sub(1)?;
-        let base = Chunk(unit).offset(context.pool().layout()).ok()?;
+        let base = long_ring_at(context.pool().layout(), load!(self, long_ring) as u32)?;
         let cells = structure!(context.pool().map(), base, [RawCell; LONG_RING_SLOTS]).ok()?;
         Some(RingWords::of(cells, 0, base))
     }

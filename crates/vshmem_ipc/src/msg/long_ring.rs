@@ -11,20 +11,26 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, LockContext, MessageRing, Txn, crash_point, load_value};
-use vshmem_wire::{LONG_RING_BYTES, LONG_RING_SLOTS, Layout, NEW_RARITY};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY, OUTGROWN_RARITY};
 
 use crate::context::Context;
 use crate::error::ChangeResult;
 use crate::memory::{change, chunks, heap};
+use crate::msg::fast_send::is_large_in;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::is_roomy;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::tag_floor;
 
 /// Makes the long ring of a queue that is too full for its ring, if there is none, it may have one
-/// and the heap has room for it.
+/// and there is memory for it: after the message was sent, which needs its memory more.
 #[cold]
-pub(crate) fn make_if_missing(context: &Context, queue: &Queue) -> Result<(), Fault> {
+pub(crate) fn make_if_missing(context: &Context, queue: &Queue) {
+    // The queue does without: a fault is for the call that meets it.
+    let _ = try_to_make(context, queue);
+}
+
+fn try_to_make(context: &Context, queue: &Queue) -> Result<(), Fault> {
     let map = context.pool().map();
     let limit = load_value(map, at!(queue, limit))?;
     let most_messages = load_value(map, at!(queue, most_messages))?;
@@ -35,11 +41,25 @@ pub(crate) fn make_if_missing(context: &Context, queue: &Queue) -> Result<(), Fa
     }
     let Ok(slot_guard) = context.slot_guard() else { return Ok(()) };
     let lock_context = context.lock_context_of(&slot_guard);
-    let Some(chunk) = heap::allocate(context, &lock_context, LONG_RING_BYTES)? else {
+    if !context.chunk_cache.may_look_for_ring() {
+        return Ok(());
+    }
+    let Some(chunk) = heap::allocate_ring(context, &lock_context)? else {
+        context.chunk_cache.note_no_ring();
         return Ok(());
     };
-    if !bind(context, &lock_context, queue, chunk)? {
-        chunks::release(context, &lock_context, chunk)?;
+    if bind(context, &lock_context, queue, chunk) != Ok(true) {
+        chunks::discard(context, &lock_context, Some(chunk));
+    }
+    Ok(())
+}
+
+/// Stages that the short ring is to be used where there are messages whose bytes would have to be
+/// counted in the long one, but perhaps not in the short one: none is sent through the long one.
+pub(super) fn note_size(txn: &mut Txn<'_>, queue: &Queue, bytes: u64) -> Result<(), Fault> {
+    let limit = txn.get(at!(queue, limit))?.into();
+    if is_large_in::<LONG_RING_SLOTS>(limit, bytes) && txn.get(at!(queue, long_ring))? != 0 {
+        txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY)?;
     }
     Ok(())
 }

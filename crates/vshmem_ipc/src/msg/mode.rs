@@ -10,7 +10,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, load_value, load_word};
-use vshmem_wire::{LONG_RING_SLOTS, Layout, QueueMode, RING_SLOTS};
+use vshmem_wire::{LONG_RING_BYTES, LONG_RING_SLOTS, Layout, QueueMode, RING_SLOTS};
 
 use crate::context::Context;
 use crate::msg::queue::{Queue, at};
@@ -75,11 +75,24 @@ pub(crate) fn uses_long_ring(context: &Context, queue: &Queue) -> bool {
     ring.is_ok_and(|ring| ring == Some(RingInUse::Long))
 }
 
-/// Offset of the long ring, if the queue has one.
+/// Whether something that happens at one of 2 to the power of `rarity` numbers happens at this one.
+/// By Fibonacci hashing: numbers that are regularly apart meet it as often as any others.
+pub(super) fn is_turn(number: u32, rarity: u32) -> bool {
+    number.wrapping_mul(0x9e37_79b1).leading_zeros() >= rarity
+}
+
+/// Offset of the long ring, if the queue has one. A place that cannot be, which a peer has written,
+/// is none.
 #[inline]
 pub(crate) fn long_ring(map: &Map, layout: &Layout, queue: &Queue) -> Result<Option<u64>, Fault> {
-    let unit = load_value(map, at!(queue, long_ring))?;
-    unit.checked_sub(1).map(|unit| Chunk(unit).offset(layout)).transpose()
+    Ok(long_ring_at(layout, load_value(map, at!(queue, long_ring))?))
+}
+
+/// Where the long ring begins, by what the slot of its queue says.
+#[inline]
+pub(crate) fn long_ring_at(layout: &Layout, said: u32) -> Option<u64> {
+    let base = Chunk(said.checked_sub(1)?).offset(layout).ok()?;
+    (base + LONG_RING_BYTES <= layout.heap.end()).then_some(base)
 }
 
 /// Offset of the ring of `N` slots of a queue.

@@ -14,7 +14,7 @@ use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::count::{lengthen, open_slot, past_ring};
 use crate::msg::list::last;
 use crate::msg::message::Header;
-use crate::msg::mode::{RingInUse, long_ring, ring_base, ring_in_use, with_ring};
+use crate::msg::mode::{RingInUse, is_turn, long_ring, ring_base, ring_in_use, with_ring};
 use crate::msg::queue::{Queue, at};
 use crate::msg::reserve::Reserve;
 use crate::msg::ring_chunk::SpareChunk;
@@ -132,7 +132,7 @@ pub(crate) fn close_ring(map: &Map, layout: &Layout, queue: &Queue) -> Result<()
 
 /// Messages that go from a ring to the list in one change: an intent record has no room for those
 /// of a long ring. Between two such changes the ring is closed, and the list holds the messages
-/// that come before those in the ring; whoever goes under the lock goes on.
+/// that come before those in the ring; the next thread under the lock continues.
 const MOST_AT_ONCE: usize = RING_SLOTS;
 
 /// Stages a cell that this change has not written yet.
@@ -259,9 +259,7 @@ fn may_use_long(
     if rarity == 0 {
         return Ok(true);
     }
-    // Fibonacci hashing: positions that are regularly apart meet it as often as any others.
-    let hash = position.wrapping_mul(0x9e37_79b1);
-    let is_its_turn = hash.leading_zeros() >= rarity;
+    let is_its_turn = is_turn(position, rarity);
     if is_its_turn {
         txn.set(at!(queue, long_ring_rarity), 0)?;
     }

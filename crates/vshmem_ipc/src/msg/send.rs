@@ -84,6 +84,7 @@ pub(crate) fn send_to(
     let mut signals_seen = None;
     // A queue that goes while the call sleeps is EIDRM.
     let (mut gone, mut has_spun) = (Errno::INVAL, no_wait);
+    let mut was_full = false;
     loop {
         if may_use_ring {
             let in_ring = send_past_waiters(
@@ -97,7 +98,7 @@ pub(crate) fn send_to(
             );
             match in_ring? {
                 InRing::Sent => return Ok(()),
-                InRing::Full => long_ring::make_if_missing(context, queue)?,
+                InRing::Full => was_full = true,
                 InRing::AwaitedTypes | InRing::Slow => {}
             }
             if !has_spun {
@@ -111,10 +112,14 @@ pub(crate) fn send_to(
         let until = WaitsUntil { deadline: wait.deadline(), signals_seen };
         let slow = Slow { no_wait, may_use_ring, until, ended_registration };
         match send_to_list(context, queue, mtype, payload, slow, &mut gone, caller)? {
-            Sent::Yes | Sent::AfterSleep => return Ok(()),
+            Sent::Yes | Sent::AfterSleep => break,
             Sent::RingIsOpen => {}
         }
     }
+    if was_full {
+        long_ring::make_if_missing(context, queue);
+    }
+    Ok(())
 }
 
 /// Sends through the ring, or to a waiter beside it; or else says why it has to go to the list.
@@ -285,6 +290,7 @@ fn put_in_list(
                 let is_first = txn.get(at!(queue, head))? == 0;
                 heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
                 insert(txn, layout, queue, chunk, header, End::Newest)?;
+                long_ring::note_size(txn, queue, header.size)?;
                 sent_past_ring(txn, queue)?;
                 if is_first {
                     sender

@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, field, load_value};
+use vshmem_sync::{Fault, field, load_cell, load_value};
 use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure, flatten};
+use crate::msg::count::MOST_LOOKS;
 use crate::msg::list::retry;
 use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
 use crate::msg::ring::{self, ring_totals};
@@ -19,10 +20,20 @@ use crate::registry::table::{self, per_kind};
 /// Messages of the queue in a slot and their bytes, in list and ring.
 pub(crate) fn totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
     let queue = Queue { index: 0, sequence: 0, slot };
-    let (count, bytes) = ring_totals(map, layout, &queue)?;
-    let listed = load_value(map, field!(slot, MsgSlot, count))?;
-    let bytes_listed = load_value(map, field!(slot, MsgSlot, bytes))?;
-    Ok((listed.saturating_add(count), bytes_listed.saturating_add(bytes)))
+    let count_at = field!(slot, MsgSlot, count);
+    let mut totals = (0, 0);
+    for _ in 0..MOST_LOOKS {
+        let before = load_cell(map, count_at)?;
+        let (count, bytes) = ring_totals(map, layout, &queue)?;
+        let bytes_listed = load_value(map, field!(slot, MsgSlot, bytes))?;
+        let listed = before.word as u32;
+        totals = (listed.saturating_add(count), bytes_listed.saturating_add(bytes));
+        // Otherwise some may have gone from the ring to the list, and were counted twice.
+        if load_cell(map, count_at)? == before {
+            break;
+        }
+    }
+    Ok(totals)
 }
 
 /// IPC_SET.

@@ -222,8 +222,9 @@ pub(crate) fn hand_to_waiter(
         change::run(context, &lock_context, queue.lock(), "msg-hand-over", |txn| {
             wakes.clear();
             let mode = txn.get_word(at!(queue, mode))?;
-            let is_alive = queue.alive(txn)?;
-            let Some(ring) = RingInUse::of(mode).filter(|_| is_alive) else {
+            // With messages in the list another thread has begun to empty a long ring.
+            let is_usable = queue.alive(txn)? && txn.get(at!(queue, head))? == 0;
+            let Some(ring) = RingInUse::of(mode).filter(|_| is_usable) else {
                 return Ok(Ok(HandOff::List));
             };
             // The kernel's would not go past a full queue either.

@@ -164,3 +164,78 @@ fn numbers_of_messages_sent_go_on_from_ring_to_ring() {
     me.queue_remove(id, &ROOT).unwrap();
     empty(&pool, &me);
 }
+
+#[test]
+fn long_rings_have_few_slabs_of_their_own_and_the_others_stay_free() {
+    // One slab of eight: 64 rings.
+    let pool = pool_of(vshmem_wire::Geometry { slabs: 8, msgmni: 100, ..small() });
+    let me = join(&pool, 10);
+    let queues: Vec<i32> = (0..100).map(|_| me.queue()).collect();
+    for &id in &queues {
+        for n in 0..12 {
+            me.send(id, 1, &[n; 1000]).unwrap();
+        }
+        for n in 0..12 {
+            assert_eq!(me.receive(id, 0).unwrap().1, [n; 1000]);
+        }
+    }
+    for id in queues {
+        me.queue_remove(id, &ROOT).unwrap();
+    }
+    assert_eq!(room(&pool).long_rings, 64);
+    sound(&pool);
+    // All other slabs can serve any size.
+    let id = me.queue();
+    me.queue_change(id, 0, 0, 0o600, 1 << 20, &ROOT).unwrap();
+    let mut sent = 0;
+    while me.send_now(id, 1, &[9; 8000]).is_ok() {
+        sent += 1;
+    }
+    assert_eq!(sent, 6 * 7, "seven slabs but one, where this process keeps a chunk");
+    me.queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn a_long_ring_is_left_for_messages_whose_bytes_would_be_counted_in_it() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.queue();
+    lengthen_ring(&me, id);
+    let trip = |size: usize| {
+        me.send(id, 1, &vec![3; size]).unwrap();
+        assert_eq!(me.receive(id, 0).unwrap(), (1, vec![3; size]));
+    };
+    trip(256);
+    assert!(uses_long_ring(&me, id), "256 is a 64th of the limit");
+    trip(257);
+    assert!(!uses_long_ring(&me, id));
+    trip(300);
+    sound(&pool);
+    me.queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn a_long_ring_that_cannot_be_where_its_queue_says_is_none() {
+    let pool = pool();
+    let (me, other) = (join(&pool, 10), join_in(&pool, "b", 11));
+    let id = me.queue();
+    lengthen_ring(&me, id);
+    let row = pool.objects(vshmem_ipc::Kind::Queue).unwrap()[0];
+    let slot = pool.layout().msg.offset + u64::from(row.index) * pool.layout().msg.stride;
+    let at = vshmem_sync::field!(slot, vshmem_wire::MsgSlot, long_ring);
+    let units = pool.layout().unit_meta.count;
+    // The last begins in the heap, and does not end there.
+    for word in [0xffff_ffff, units, units - 6] {
+        pool.map().store(at, word, vshmem_mem::Ordering::Relaxed).unwrap();
+        let findings = pool.check().unwrap();
+        assert!(!findings.is_empty(), "{word}");
+        assert!(other.send_now(id, 1, b"x").is_err(), "{word}");
+        let another = other.queue();
+        other.send(another, 1, b"x").unwrap();
+        assert_eq!(other.receive(another, 0).unwrap(), (1, b"x".to_vec()));
+        other.queue_remove(another, &ROOT).unwrap();
+        let _ = pool.object_activities().unwrap();
+    }
+}
