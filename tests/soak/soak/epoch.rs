@@ -53,9 +53,9 @@ pub fn look_at(place: &Path) -> Result<Pool, String> {
 /// What is in use.
 pub fn room(pool: &Pool) -> Result<PoolSpace, String> {
     let room = pool.space().map_err(said("a count"))?;
-    // A slab that has emptied keeps its size until another size wants it, and pages that were used
-    // are no longer clean.
-    Ok(PoolSpace { slabs_used: 0, slabs_free: 0, pages_clean: 0, ..room })
+    // A slab that has emptied keeps its size until another size wants it, pages that were used are
+    // no longer clean, and long rings stay.
+    Ok(PoolSpace { slabs_used: 0, slabs_free: 0, long_rings: 0, pages_clean: 0, ..room })
 }
 
 /// Receives everything of the strict queue until asked to end: (sender, number) in order.
