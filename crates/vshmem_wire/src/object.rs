@@ -215,7 +215,7 @@ pub const NEW_RARITY: u32 = 4;
 pub const LONG_RING_BYTES: u64 = LONG_RING_SLOTS as u64 * CELL_BYTES;
 /// Payload bytes of a message in the ring at most.
 pub const RING_PAYLOAD_BYTES: u64 = 8192;
-/// Payload bytes up to which any ring has room for a message whenever it has a free slot.
+/// Payload bytes up to which a ring of eight has room for a message whenever it has a free slot.
 pub const RING_SHORT_BYTES: u64 = 512;
 /// Payload bytes that fit into the cell of a slot: such a message needs no chunk.
 pub const RING_INLINE_BYTES: usize = 8;

@@ -18,7 +18,7 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::msg::fast::Stamp;
 use crate::msg::fast_send::{inline_of, keep};
-use crate::msg::mode::{long_ring_at, uses_ring};
+use crate::msg::mode::long_ring_at;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring_chunk::{RingChunk, claim_spare};
 use crate::pool::chunk::Chunk;
@@ -76,13 +76,6 @@ impl<'a> Glimpse<'a> {
         let slot = context.pool().layout().msg.at(index)?;
         let fields = structure!(context.pool().map(), slot, MsgSlot).ok()?;
         Some(Self { queue: Queue { index, sequence, slot }, fields, has_times: true })
-    }
-
-    /// A queue that uses its long ring.
-    #[inline(always)]
-    pub fn of_long(context: &'a Context, id: i32) -> Option<Self> {
-        let glimpse = Self::of(context, id)?;
-        uses_ring::<LONG_RING_SLOTS>(load!(glimpse, mode)).then_some(glimpse)
     }
 
     #[inline(always)]

@@ -114,8 +114,7 @@ pub(crate) fn follows_last<const N: usize>(
 pub(crate) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
     match RingInUse::of(txn.get_word(at!(queue, mode))?) {
         None => Ok(true),
-        Some(RingInUse::Short) => empty_ring::<RING_SLOTS>(txn, layout, queue),
-        Some(RingInUse::Long) => empty_ring::<LONG_RING_SLOTS>(txn, layout, queue),
+        Some(ring) => with_ring!(ring, N => empty_ring::<N>(txn, layout, queue)),
     }
 }
 
@@ -201,7 +200,7 @@ fn empty_ring<const N: usize>(
 }
 
 /// Stages the opening of a ring, if there is nothing in the list, no sender asleep, always room for
-/// as many messages as the ring has slots, and no thread to be told of the first message.
+/// as many messages as the ring has slots, and no thread registered for a notice.
 #[inline]
 pub(crate) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
     if txn.get(at!(queue, head))? == 0 { open_ring(txn, layout, queue) } else { Ok(()) }
@@ -230,9 +229,7 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     let in_use = RingInUse::of(txn.get_word(at!(queue, mode))?);
     let short = MessageRing::<RING_SLOTS>::read(map, queue.ring())?;
     let is_long = in_use == Some(RingInUse::Long);
-    let position =
-        (short.next_position() as u32).wrapping_add(past_ring(txn.get_word(at!(queue, count))?));
-    if (is_long || in_use.is_none() && may_use_long(txn, queue, (limit, most), position)?)
+    if (is_long || in_use.is_none() && may_use_long(txn, queue, (limit, most), &short)?)
         && let Some(base) = long_ring(map, layout, queue)?
     {
         let ring = MessageRing::<LONG_RING_SLOTS>::read(map, base)?;
@@ -244,13 +241,12 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     open(txn, layout, queue, &short)
 }
 
-/// Whether a queue that uses its list is to use its long ring next. `position`: the number of
-/// messages that have not been sent through that one, which is another with each opening.
+/// Whether a queue that uses its list is to use its long ring next.
 fn may_use_long(
     txn: &mut Txn<'_>,
     queue: &Queue,
     (limit, most_messages): (u32, u32),
-    position: u32,
+    short: &MessageRing,
 ) -> Result<bool, Fault> {
     if txn.get(at!(queue, long_ring))? == 0 || !is_roomy::<LONG_RING_SLOTS>(limit, most_messages) {
         return Ok(false);
@@ -259,7 +255,9 @@ fn may_use_long(
     if rarity == 0 {
         return Ok(true);
     }
-    let is_its_turn = is_turn(position, rarity);
+    // Messages that were not sent through the long ring: with each opening there are more.
+    let past_ring = past_ring(txn.get_word(at!(queue, count))?);
+    let is_its_turn = is_turn((short.next_position() as u32).wrapping_add(past_ring), rarity);
     if is_its_turn {
         txn.set(at!(queue, long_ring_rarity), 0)?;
     }

@@ -50,7 +50,7 @@ pub(crate) fn send_long(
     payload: &[u8],
     caller: &dyn Caller,
 ) -> Option<()> {
-    let glimpse = Glimpse::of_long(context, id)?;
+    let glimpse = Glimpse::of(context, id)?;
     if payload.len() > SHORT_BYTES || !glimpse.queue.is_known_as_system_v(context) {
         return None;
     }
@@ -125,7 +125,7 @@ pub(crate) fn receive_long(
     caller: &dyn Caller,
     deliver: &mut dyn FnMut(i64, &[u8]),
 ) -> Option<usize> {
-    let glimpse = Glimpse::of_long(context, id)?;
+    let glimpse = Glimpse::of(context, id)?;
     if wanted.copy || !glimpse.queue.is_known_as_system_v(context) {
         return None;
     }
