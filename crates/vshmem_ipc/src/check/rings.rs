@@ -12,11 +12,11 @@ use vshmem_wire::{
 use crate::check::checker::Checker;
 use crate::check::heap::{Use, Uses};
 use crate::check::objects::Objects;
-use crate::msg::fast_send::is_large_in;
 use crate::msg::message::Header;
 use crate::msg::mode::{RingInUse, long_ring_at};
 use crate::msg::ring::header_of;
 use crate::msg::ring_chunk::{place_in, place_of};
+use crate::msg::ring_room::is_large_in;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::registry::table;

@@ -7,12 +7,11 @@ use vshmem_wire::{LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES,
 
 use crate::context::Context;
 use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
-use crate::msg::fast_send::keep;
 use crate::msg::message::{Header, Search};
 use crate::msg::mode::{RingInUse, ring_base, ring_in_use};
 use crate::msg::queue::{Queue, Receive, at};
 use crate::msg::ring::{chunk_of, header_of};
-use crate::msg::ring_chunk::claim_spare;
+use crate::msg::ring_chunk::{claim_spare, keep};
 use crate::msg::waiters::Deliver;
 use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, READ};

@@ -17,10 +17,10 @@ use vshmem_wire::{
 
 use crate::context::Context;
 use crate::msg::fast::Stamp;
-use crate::msg::fast_send::{inline_of, keep};
+use crate::msg::fast_send::inline_of;
 use crate::msg::mode::long_ring_at;
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring_chunk::{RingChunk, claim_spare};
+use crate::msg::ring_chunk::{RingChunk, claim_spare, keep};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::ObjectSlot;
 

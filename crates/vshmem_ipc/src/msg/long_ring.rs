@@ -16,9 +16,9 @@ use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY, OUTGROWN_RARITY};
 use crate::context::Context;
 use crate::error::ChangeResult;
 use crate::memory::{change, chunks, heap};
-use crate::msg::fast_send::is_large_in;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::is_roomy;
+use crate::msg::ring_room::is_large_in;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::tag_floor;
 

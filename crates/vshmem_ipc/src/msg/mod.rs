@@ -41,6 +41,7 @@ pub(crate) mod remove;
 pub(crate) mod reserve;
 pub(crate) mod ring;
 pub(crate) mod ring_chunk;
+pub(crate) mod ring_room;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod short;

@@ -17,6 +17,8 @@ use vshmem_wire::{
     Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, RING_SLOTS, UNIT_BYTES, tag_at,
 };
 
+use crate::context::Context;
+use crate::memory::heap;
 use crate::msg::message::Header;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 
@@ -187,5 +189,21 @@ pub(crate) fn claim_spare<const N: usize>(
     match SpareChunk::of(map, layout, index, ring_slot)? {
         Some(spare) => spare.claim(map, client),
         None => Ok(None),
+    }
+}
+
+/// Keeps a chunk that was not used after all.
+#[cold]
+pub(crate) fn keep(context: &Context, held: RingChunk) {
+    // Without a slot guard it stays this client's until the end.
+    if let Ok(slot_guard) = context.slot_guard() {
+        let lock_context = context.lock_context_of(&slot_guard);
+        let _ = heap::release(
+            context.pool(),
+            &lock_context,
+            &context.chunk_cache,
+            context.client_id(),
+            held.chunk,
+        );
     }
 }

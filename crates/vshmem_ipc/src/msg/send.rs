@@ -11,13 +11,14 @@ use crate::context::Context;
 use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{chunks, heap};
 use crate::msg::count::sent_past_ring;
-use crate::msg::fast_send::{self, InRing};
+use crate::msg::fast_send::{self, InRing, SendCall};
 use crate::msg::list::{End, fits, insert};
 use crate::msg::long_ring;
 use crate::msg::message::Header;
 use crate::msg::mode::uses_long_ring;
 use crate::msg::posix::mq_notify;
 use crate::msg::queue::{self, Queue, Wait, at};
+use crate::msg::ring_room::await_ring;
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
@@ -81,29 +82,21 @@ pub(crate) fn send_to(
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
     let no_wait = wait == Wait::Never;
+    let call = SendCall { context, queue, mtype, payload, no_wait, caller };
     let mut signals_seen = None;
     // A queue that goes while the call sleeps is EIDRM.
     let (mut gone, mut has_spun) = (Errno::INVAL, no_wait);
     let mut was_full = false;
     loop {
         if may_use_ring {
-            let in_ring = send_past_waiters(
-                context,
-                queue,
-                mtype,
-                payload,
-                no_wait,
-                caller,
-                &mut signals_seen,
-            );
-            match in_ring? {
+            match send_past_waiters(&call, &mut signals_seen)? {
                 InRing::Sent => return Ok(()),
                 InRing::Full => was_full = true,
                 InRing::AwaitedTypes | InRing::Slow => {}
             }
             if !has_spun {
                 has_spun = true;
-                if fast_send::await_ring(context, queue, &mut signals_seen) {
+                if await_ring(context, queue, &mut signals_seen) {
                     continue;
                 }
             }
@@ -125,35 +118,19 @@ pub(crate) fn send_to(
 /// Sends through the ring, or to a waiter beside it; or else says why it has to go to the list.
 #[inline(always)]
 fn send_past_waiters(
-    context: &Context,
-    queue: &Queue,
-    mtype: i64,
-    payload: &[u8],
-    no_wait: bool,
-    caller: &dyn Caller,
+    call: &SendCall<'_>,
     signals_seen: &mut Option<u32>,
 ) -> Result<InRing, Failure> {
     /// Turns in which another thread has gone to sleep for that type just then.
     const MOST_TURNS: u32 = 8;
     let mut refused = None;
     for _ in 0..MOST_TURNS {
-        match flatten(fast_send::send_in_ring(
-            context,
-            queue,
-            mtype,
-            payload,
-            no_wait,
-            caller,
-            refused,
-            signals_seen,
-        ))? {
-            InRing::AwaitedTypes => {
-                match wait_with_ring::hand_to_waiter(context, queue, mtype, payload, caller)? {
-                    HandOff::Taken => return Ok(InRing::Sent),
-                    HandOff::Refused(mode) => refused = Some(mode),
-                    HandOff::List => break,
-                }
-            }
+        match flatten(fast_send::send_in_ring(call, refused, signals_seen))? {
+            InRing::AwaitedTypes => match wait_with_ring::hand_to_waiter(call)? {
+                HandOff::Taken => return Ok(InRing::Sent),
+                HandOff::Refused(mode) => refused = Some(mode),
+                HandOff::List => break,
+            },
             done => return Ok(done),
         }
     }
@@ -261,7 +238,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
             Woken::TimedOut => return Err(Errno::TIMEDOUT.into()),
             _ => *gone = Errno::IDRM,
         }
-        if slow.may_use_ring && fast_send::await_ring(context, queue, &mut Some(signals_seen)) {
+        if slow.may_use_ring && await_ring(context, queue, &mut Some(signals_seen)) {
             return Ok(Sent::RingIsOpen);
         }
     }

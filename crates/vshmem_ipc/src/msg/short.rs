@@ -7,11 +7,11 @@ use vshmem_wire::RING_PAYLOAD_BYTES;
 
 use crate::context::Context;
 use crate::msg::fast_receive::{MEDIUM_COPY, SMALL_COPY, read_header, take_along, will_read_chunk};
-use crate::msg::fast_send::is_large_in;
 use crate::msg::glimpse::{self, Glimpse, load, read, take};
 use crate::msg::message::{Header, Search};
 use crate::msg::mode::{RingInUse, uses_ring};
 use crate::msg::queue::{Receive, at};
+use crate::msg::ring_room::is_large_in;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 
 /// Longest payload that a receiver takes.

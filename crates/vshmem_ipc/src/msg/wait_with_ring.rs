@@ -27,12 +27,13 @@ use crate::context::Context;
 use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks};
 use crate::msg::awaited_types::AwaitedTypes;
-use crate::msg::fast_send::{self, is_large_in};
+use crate::msg::fast_send::SendCall;
 use crate::msg::message::Header;
 use crate::msg::mode::{RingInUse, ring_base, ring_in_use, uses_ring, with_ring};
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::{header_of, let_senders_pass};
 use crate::msg::ring_chunk::RingChunk;
+use crate::msg::ring_room::{has_room, is_large_in};
 use crate::msg::waiters::{self, Handed, ReceiveFilter};
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
@@ -202,13 +203,8 @@ fn chunk_for_tail(
 
 /// Hands a message over to a waiter beside the ring.
 #[cold]
-pub(crate) fn hand_to_waiter(
-    context: &Context,
-    queue: &Queue,
-    mtype: i64,
-    payload: &[u8],
-    caller: &dyn Caller,
-) -> Result<HandOff, Failure> {
+pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
+    let SendCall { context, queue, mtype, payload, caller, .. } = *call;
     let pool = context.pool();
     let layout = pool.layout();
     flatten(Permission::check(pool.map(), queue.slot, caller, WRITE))?;
@@ -269,5 +265,5 @@ fn has_place<const N: usize>(
     // Where a slot is free there is room for a short one.
     let is_short = !is_large_in::<N>(limit, bytes as u64) && !ring.may_hold_large();
     let has_slot = is_short && ring.tail() != Tail::Full;
-    Ok(has_slot || fast_send::has_room(context, queue, &ring, bytes)?)
+    Ok(has_slot || has_room(context, queue, &ring, bytes)?)
 }
