@@ -35,7 +35,7 @@ use crate::msg::ring::{header_of, let_senders_pass};
 use crate::msg::ring_chunk::RingChunk;
 use crate::msg::ring_room::{has_room, is_large_in};
 use crate::msg::waiters::{self, Handed, ReceiveFilter};
-use crate::registry::permission::{Caller, Permission, WRITE};
+use crate::registry::permission::{Permission, WRITE};
 use crate::wait::doorbell;
 use crate::wait::wait_queue::WakeList;
 

@@ -11,10 +11,11 @@ use crate::cell::{field, load_cell};
 use crate::fault::Fault;
 use crate::wait::yield_cpu;
 
-/// Polls before a waiting thread gives the CPU away.
-const SPINS: u32 = if cfg!(any(loom, fuzzing)) { 0 } else { 400 };
+/// Polls before a waiting thread gives the CPU away: about as long as a change takes while its
+/// holder runs. A holder that was preempted may need this very CPU.
+const SPINS: u32 = if cfg!(any(loom, fuzzing)) { 0 } else { 100 };
 /// Then it gives the CPU away this often, and then sleeps for 50 us each time.
-const YIELDS: u32 = 8;
+const YIELDS: u32 = 32;
 /// It takes over when the word has not changed for so long: longer than any change takes while its
 /// holder runs. By the clock: where many wait for a CPU a single yield may last longer.
 const TIMEOUT: std::time::Duration =
@@ -129,6 +130,7 @@ fn acquire_contended(
     let mut last = Cell::default();
     let mut looks = 0;
     let mut stall_timer = StallTimer::default();
+    let mut interrupted_self = false;
     let mut turn = 0u32;
     loop {
         turn = turn.wrapping_add(1);
@@ -142,8 +144,9 @@ fn acquire_contended(
             last = cell;
             looks = 0;
             stall_timer = StallTimer::default();
+            // Not at each look: it takes longer than a look.
+            interrupted_self = seen.state != FREE && lock_context.slot_cache.is_mine(seen.holder);
         }
-        let interrupted_self = seen.state != FREE && lock_context.slot_cache.is_mine(seen.holder);
         let lasts = looks >= SPINS && stall_timer.has_lasted(losses);
         if seen.state == FREE || interrupted_self || lasts {
             if seen.state == COMMITTED {

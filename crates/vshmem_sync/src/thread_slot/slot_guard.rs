@@ -42,6 +42,8 @@ struct CachedSlot {
 #[derive(Debug)]
 pub struct SlotCache {
     cached_slots: Box<[CachedSlot]>,
+    /// The first that many are those for which a thread slot has ever been claimed.
+    claimed: AtomicU64,
     /// The cell that says whether this process may make changes: its offset, and its tag as long
     /// as it may. Private to the process: nothing for a model checker to order.
     validity: (AtomicU64, AtomicU64),
@@ -71,6 +73,7 @@ impl SlotCache {
         };
         Self {
             cached_slots: (0..MOST_SLOTS).map(|_| cached()).collect(),
+            claimed: AtomicU64::new(0),
             validity: Default::default(),
         }
     }
@@ -206,6 +209,7 @@ impl SlotCache {
                 match claim(map, threads, slot_owner) {
                     Ok(Some(slot)) => {
                         cached.slot.store(slot + 1, Ordering::Relaxed);
+                        self.claimed.fetch_max(index as u64 + 1, Ordering::Relaxed);
                         slot
                     }
                     other => {
@@ -238,10 +242,10 @@ impl SlotCache {
         let mine = |cached: &&CachedSlot| {
             cached.busy.load(Ordering::Relaxed) == 1 && cached.thread.load(Ordering::Relaxed) == me
         };
-        if self.cached_slots.iter().filter(mine).count() <= NESTED {
+        if self.claimed().iter().filter(mine).count() <= NESTED {
             return;
         }
-        for (index, cached) in self.cached_slots.iter().enumerate() {
+        for (index, cached) in self.claimed().iter().enumerate() {
             let left = index != slot_guard.index
                 && mine(&cached)
                 && cached.frame.load(Ordering::Relaxed) <= frame.saturating_add(FRAME)
@@ -264,13 +268,20 @@ impl SlotCache {
         })
     }
 
+    /// The cached slots that may have a thread slot: all that the calling thread uses are among
+    /// them, as it has taken those itself.
+    fn claimed(&self) -> &[CachedSlot] {
+        let claimed = self.claimed.load(Ordering::Relaxed) as usize;
+        &self.cached_slots[..claimed.min(MOST_SLOTS)]
+    }
+
     /// Whether `slot` is used further out by the thread that asks: it was interrupted by the
     /// signal handler that we are in.
     #[cold]
     #[must_use]
     pub fn is_mine(&self, slot: u32) -> bool {
         let me = this_thread();
-        self.cached_slots.iter().any(|cached| {
+        self.claimed().iter().any(|cached| {
             cached.busy.load(Ordering::Relaxed) != 0
                 && cached.slot.load(Ordering::Relaxed) == slot.wrapping_add(1)
                 && cached.thread.load(Ordering::Relaxed) == me
@@ -353,4 +364,29 @@ fn this_thread() -> usize {
         static MARK: u8 = const { 0 };
     }
     MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A thread that waits for a lock asks it each time that the lock has another holder.
+    #[test]
+    fn whose_a_slot_is_takes_a_look_at_the_claimed_ones_alone() {
+        let map = Map::anonymous(4096);
+        let threads = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 4 };
+        let owner = SlotOwner { client: ClientId::new(0, 1), list: None };
+        let slot_cache = SlotCache::new();
+        assert!(slot_cache.claimed().is_empty());
+        let take = || slot_cache.take(&map, threads, owner).unwrap().unwrap();
+        let outer = take();
+        let inner = take();
+        assert!(slot_cache.is_mine(outer.slot) && slot_cache.is_mine(inner.slot));
+        assert_eq!(slot_cache.claimed().len(), 2);
+        let of_outer = outer.slot;
+        drop(outer);
+        assert!(!slot_cache.is_mine(of_outer));
+        drop((inner, take()));
+        assert_eq!(slot_cache.claimed().len(), 2);
+    }
 }
