@@ -93,6 +93,6 @@ if command -v strace >/dev/null; then
 else
 	skip strace
 fi
-finds 'the pool afterwards' 'everything agrees' "$vshmem" pool check "$pool"
+finds 'the pool afterwards' 'all tables are consistent' "$vshmem" pool check "$pool"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

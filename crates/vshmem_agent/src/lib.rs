@@ -25,7 +25,7 @@ mod detach;
 mod error;
 mod launch;
 mod notify;
-mod serve;
+mod run;
 mod starter;
 mod stay;
 mod surroundings;
@@ -33,7 +33,7 @@ mod watch;
 
 pub use detach::detach;
 pub use error::AgentError;
-pub use serve::serve;
+pub use run::run_agent;
 pub use starter::{AgentStarter, start};
 pub use stay::{AgentOptions, Stay};
 pub use surroundings::remember_surroundings;

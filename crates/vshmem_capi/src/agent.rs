@@ -70,7 +70,7 @@ pub unsafe extern "C" fn agent_of_vshmem_main(path: *const c_char, stays: c_int)
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
     let wanted = AgentOptions { path: PathBuf::from(path), stay: Stay::WhileInUse, owner: None };
     let done =
-        if stays == 0 { vshmem_agent::detach(&wanted) } else { vshmem_agent::serve(&wanted) };
+        if stays == 0 { vshmem_agent::detach(&wanted) } else { vshmem_agent::run_agent(&wanted) };
     match done {
         Ok(()) => 0,
         Err(error) => {

@@ -4,9 +4,9 @@ use vshmem_ipc::Caller;
 
 /// This process.
 #[derive(Debug, Clone, Copy)]
-pub struct Me;
+pub struct Credentials;
 
-impl Caller for Me {
+impl Caller for Credentials {
     fn uid(&self) -> u32 {
         rustix::process::geteuid().as_raw()
     }

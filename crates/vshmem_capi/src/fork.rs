@@ -48,7 +48,7 @@ pub unsafe extern "C" fn vshmem_fork_parent(
     answer(session.map(|session| {
         match u32::try_from(pid) {
             Ok(0) => {}
-            Ok(pid) => session.client().name_child(kept, pid),
+            Ok(pid) => session.client().record_child_pid(kept, pid),
             Err(_) => session.client().cancel_child(kept),
         }
         0

@@ -8,7 +8,7 @@ use vshmem_session::Session;
 use vshmem_wire::fnv1a_32;
 
 use crate::answer;
-use crate::caller::Me;
+use crate::caller::Credentials;
 use crate::pool::{Pool, session_of};
 
 const SEM_UNDO: c_short = 0x1000;
@@ -42,7 +42,10 @@ pub unsafe extern "C" fn vshmem_shmget(
 ) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    answer(session.and_then(|session| session.client().shmget(key, bytes, flags, &Me, session)))
+    answer(
+        session
+            .and_then(|session| session.client().shmget(key, bytes, flags, &Credentials, session)),
+    )
 }
 
 /// The pool's memory, for a caller that wants a node of the host.
@@ -83,7 +86,7 @@ pub unsafe extern "C" fn vshmem_shmget_on(
     let session = unsafe { session_of(pool) };
     answer(session.and_then(|session| {
         let on_node = OnNode(session, u32::try_from(node).ok());
-        session.client().shmget(key, bytes, flags, &Me, &on_node)
+        session.client().shmget(key, bytes, flags, &Credentials, &on_node)
     }))
 }
 
@@ -95,7 +98,9 @@ pub unsafe extern "C" fn vshmem_shmget_on(
 pub unsafe extern "C" fn vshmem_shmrm(pool: *const Pool, id: c_int) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    answer(session.and_then(|session| session.client().segment_remove(id, &Me)).map(|()| 0))
+    answer(
+        session.and_then(|session| session.client().segment_remove(id, &Credentials)).map(|()| 0),
+    )
 }
 
 /// See vshmem.h.
@@ -111,7 +116,7 @@ pub unsafe extern "C" fn vshmem_semget(
 ) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    answer(session.and_then(|session| session.client().semget(key, count, flags, &Me)))
+    answer(session.and_then(|session| session.client().semget(key, count, flags, &Credentials)))
 }
 
 /// See vshmem.h.
@@ -138,7 +143,10 @@ pub unsafe extern "C" fn vshmem_semop(
         if operations.is_empty() || id < 0 {
             return Err(Errno::INVAL);
         }
-        session.client().semop(id, &operations, timeout.map(span).transpose()?, &Me).map(|()| 0)
+        session
+            .client()
+            .semop(id, &operations, timeout.map(span).transpose()?, &Credentials)
+            .map(|()| 0)
     }))
 }
 
@@ -167,7 +175,7 @@ fn span(raw: &libc::timespec) -> Result<Duration, Errno> {
 pub unsafe extern "C" fn vshmem_semval(pool: *const Pool, id: c_int, number: c_int) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    let value = session.and_then(|one| one.client().semaphore_value(id, number, &Me));
+    let value = session.and_then(|one| one.client().semaphore_value(id, number, &Credentials));
     answer(value.map(|value| value as c_int))
 }
 
@@ -184,7 +192,7 @@ pub unsafe extern "C" fn vshmem_semset(
 ) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    let set = session.and_then(|one| one.client().set_semaphore(id, number, value, &Me));
+    let set = session.and_then(|one| one.client().set_semaphore(id, number, value, &Credentials));
     answer(set.map(|()| 0))
 }
 
@@ -196,7 +204,7 @@ pub unsafe extern "C" fn vshmem_semset(
 pub unsafe extern "C" fn vshmem_semrm(pool: *const Pool, id: c_int) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    answer(session.and_then(|session| session.client().set_remove(id, &Me)).map(|()| 0))
+    answer(session.and_then(|session| session.client().set_remove(id, &Credentials)).map(|()| 0))
 }
 
 /// See vshmem.h.
@@ -213,7 +221,7 @@ pub extern "C" fn vshmem_interrupt() {
 pub unsafe extern "C" fn vshmem_msgget(pool: *const Pool, key: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    answer(session.and_then(|session| session.client().msgget(key, flags, &Me)))
+    answer(session.and_then(|session| session.client().msgget(key, flags, &Credentials)))
 }
 
 /// See vshmem.h.
@@ -242,7 +250,7 @@ pub unsafe extern "C" fn vshmem_msgsnd(
             _ => unsafe { std::slice::from_raw_parts(payload.cast::<u8>(), bytes) },
         };
         let no_wait = flags & libc::IPC_NOWAIT != 0;
-        this_client.msgsnd(id, mtype, payload, no_wait, &Me).map(|()| 0)
+        this_client.msgsnd(id, mtype, payload, no_wait, &Credentials).map(|()| 0)
     }))
 }
 
@@ -275,7 +283,7 @@ pub unsafe extern "C" fn vshmem_msgrcv(
         Ok(size)
     };
     let received =
-        session.and_then(|session| session.client().msgrcv(id, wanted, &Me, &mut deliver));
+        session.and_then(|session| session.client().msgrcv(id, wanted, &Credentials, &mut deliver));
     answer(received.map(|bytes| bytes as c_int))
 }
 
@@ -287,7 +295,7 @@ pub unsafe extern "C" fn vshmem_msgrcv(
 pub unsafe extern "C" fn vshmem_msgrm(pool: *const Pool, id: c_int) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
-    answer(session.and_then(|session| session.client().queue_remove(id, &Me)).map(|()| 0))
+    answer(session.and_then(|session| session.client().queue_remove(id, &Credentials)).map(|()| 0))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use vshmem_session::{Session, SessionError};
 use vshmem_wire::ClientId;
 
 use crate::handle::{OpenPool, OpenWord, forget_closed, open_pools};
-use crate::{agent, answer, attach::attach_any, caller::Me};
+use crate::{agent, answer, attach::attach_any, caller::Credentials};
 
 /// Written in a guest by its operator: the name of its pool.
 const CONFIGURED: &str = "/run/vshmem/pool";
@@ -118,7 +118,7 @@ impl Pool {
     /// Memory of this process's own.
     pub fn hold(&self, bytes: u64) -> Result<Attachment, Errno> {
         let session = self.session()?;
-        session.client().hold_memory(bytes, &Me, session)
+        session.client().hold_memory(bytes, &Credentials, session)
     }
 
     /// Attaches another client's memory by its id.

@@ -6,7 +6,7 @@ use vshmem_ipc::{Beginning, Errno, PosixOpen, PosixShmStat};
 use vshmem_session::Session;
 
 use crate::answer;
-use crate::caller::Me;
+use crate::caller::Credentials;
 use crate::pool::{Pool, session_of};
 
 /// A name without the slashes in front, which mean nothing.
@@ -45,7 +45,8 @@ fn open(
     let how = how(flags, mode)?;
     let bytes = if how.create && how.write { bytes } else { 0 };
     let beginning = Beginning { bytes, fill: &|_| Ok(()) };
-    let id = this_client.posix_shm_open_filled(bare(name), how, beginning, &Me, session)?;
+    let id =
+        this_client.posix_shm_open_filled(bare(name), how, beginning, &Credentials, session)?;
     let sized = this_client.posix_shm_stat(id).and_then(|stat| {
         let is_empty = stat.size == 0 && bytes > 0;
         if is_empty { this_client.posix_shm_set_size(id, bytes, session) } else { Ok(()) }
@@ -172,9 +173,9 @@ pub unsafe extern "C" fn vshmem_shm_resize(pool: *const Pool, id: c_int, bytes: 
 pub unsafe extern "C" fn vshmem_shm_unlink(pool: *const Pool, name: *const c_char) -> c_int {
     // SAFETY: the caller passes a pool's handle and a C string.
     let (session, name) = unsafe { (session_of(pool), CStr::from_ptr(name)) };
-    answer(
-        session.and_then(|session| session.client().posix_shm_unlink(bare(name), &Me).map(|()| 0)),
-    )
+    answer(session.and_then(|session| {
+        session.client().posix_shm_unlink(bare(name), &Credentials).map(|()| 0)
+    }))
 }
 
 #[cfg(test)]

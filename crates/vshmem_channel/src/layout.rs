@@ -55,6 +55,7 @@ pub struct Shape {
 }
 
 /// A shape that cannot be.
+/// A number of lanes, or of bytes of a lane, that a port cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a port has 1 to {MOST_LANES} lanes of {LEAST_LANE_BYTES} to {MOST_LANE_BYTES} bytes, a power of two; not {lanes} of {lane_bytes}"

@@ -224,7 +224,7 @@ fn a_copy_of_a_pool_cannot_be_joined() {
     let (pool, copy) = (Name::with_pool("original"), Name::new("copy"));
     fs::copy(pool.path(), copy.path()).unwrap();
     let path = copy.path().display().to_string();
-    let parts = ["is a copy of it", &path, "vshmem pool create"];
+    let parts = ["is a copy of the pool", &path, "vshmem pool create"];
     refusal(&["pool", "serve", &copy.0], &parts);
     // It can still be looked at, and the pool itself is none the worse.
     expect(0, &["ls", "--pool", &copy.0]);

@@ -61,10 +61,10 @@ pub use listing::rows::{
     ObjectDetails, ObjectRow, Particulars, ThreadActivity, ThreadWait, Usage, WaiterRow,
 };
 pub use memory::backing::Backing;
+pub use msg::at_once::SHORT_BYTES;
 pub use msg::posix::attributes::{PosixQueueStat, QueueSize};
 pub use msg::posix::open::QueueOpen;
 pub use msg::queue::{MsgInfo, QueueStat, Receive, Wait};
-pub use msg::short::SHORT_BYTES;
 pub use msg::waiters::Deliver;
 pub use pool::clients::Process;
 pub use pool::domains::{DomainIdentity, DomainSet};

@@ -31,7 +31,7 @@ impl Region {
 pub enum RegionError {
     /// No such pool.
     #[error(
-        "{path}: there is no such pool on this machine. `vshmem pool ls` shows those there are, `vshmem pool create job7 --size 1G` makes one"
+        "{path}: there is no such pool on this machine. `vshmem pool ls` shows those there are, `vshmem pool create NAME --size 1G` makes one"
     )]
     Absent {
         /// File or device.
@@ -39,7 +39,7 @@ pub enum RegionError {
     },
     /// Not allowed.
     #[error(
-        "{path}: permission denied. Its owner lets everybody in with `chmod 0666 {path}`, a group with chgrp and `chmod 0660 {path}`, or makes it so, as in `vshmem pool create job7 --size 1G --mode 0660 --group hpc`"
+        "{path}: permission denied. Its owner can allow a group with `chgrp GROUP {path}; chmod 0660 {path}`, or all users with `chmod 0666 {path}`, or make the pool so, as in `vshmem pool create job7 --size 1G --mode 0660 --group hpc`"
     )]
     Denied {
         /// File or device.

@@ -53,6 +53,7 @@ mod place {
         static HERE: Interrupted = const { unsafe { std::mem::zeroed() } };
     }
 
+    /// Reads where the calling thread stands.
     pub fn with<R>(read: impl FnOnce(&Interrupted) -> R) -> R {
         HERE.with(read)
     }

@@ -13,6 +13,7 @@ pub struct Next {
 }
 
 impl Next {
+    /// The function of that name in the libraries after this one. It is looked up at its first use.
     pub const fn new(name: &'static CStr) -> Self {
         Self { name, version: None, found: AtomicPtr::new(std::ptr::null_mut()) }
     }

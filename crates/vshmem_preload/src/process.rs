@@ -103,13 +103,13 @@ static HOME: AtomicU32 = AtomicU32::new(0);
 static HOME_LIST: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether this is the process whose memory it runs in: a child of vfork runs in its parent's.
-pub fn is_home() -> bool {
-    HOME.load(Ordering::Relaxed) == own_pid() && !is_namesake()
+pub fn owns_its_memory() -> bool {
+    HOME.load(Ordering::Relaxed) == own_pid() && !has_parents_pid()
 }
 
 /// Whether this is a child that runs in its parent's memory and, in a PID namespace of its own, has
 /// its parent's number. Of a process's threads, the first alone has its number.
-pub fn is_namesake() -> bool {
+pub fn has_parents_pid() -> bool {
     HOME_LIST.load(Ordering::Relaxed) != 0
         && robust_list() == Some(0)
         && rustix::thread::gettid() == rustix::process::getpid()
@@ -129,7 +129,7 @@ fn own_pid() -> u32 {
 }
 
 /// This process's memory is its own: at load, and in a child that `fork` has made.
-pub fn is_at_home_now() {
+pub fn record_own_memory() {
     HOME.store(own_pid(), Ordering::Relaxed);
     HOME_LIST.store(errno::untouched(robust_list).unwrap_or(0), Ordering::Relaxed);
 }

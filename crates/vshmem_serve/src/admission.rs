@@ -40,6 +40,7 @@ impl Caller {
 }
 
 impl Admission {
+    /// The processes that may open this file.
     pub fn of(file: &Metadata) -> Self {
         Self { owner: file.uid(), group: file.gid(), mode: file.mode() & 0o666 }
     }

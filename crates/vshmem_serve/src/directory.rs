@@ -95,6 +95,10 @@ fn within(directory: &OwnedFd, name: impl AsRef<OsStr>) -> PathBuf {
 }
 
 impl<'a> Draft<'a> {
+    /// Makes a directory of its own beside the entry, which no other user can write to.
+    ///
+    /// # Errors
+    /// What mkdir(2) and open(2) give.
     pub fn new(entry: &'a Entry) -> Result<Self, Errno> {
         let name = format!(".vshmem-{:016x}", unguessable());
         rustix::fs::mkdirat(&entry.directory, &name, Mode::RWXU)?;
@@ -121,10 +125,18 @@ impl<'a> Draft<'a> {
         within(&self.directory, FILE)
     }
 
+    /// stat(2) of the socket in it.
+    ///
+    /// # Errors
+    /// Those of stat(2).
     pub fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.directory, FILE, AtFlags::SYMLINK_NOFOLLOW)
     }
 
+    /// chown(2) of the socket in it. `None` leaves an id as it is.
+    ///
+    /// # Errors
+    /// Those of chown(2).
     pub fn chown(&self, owner: Option<u32>, group: Option<u32>) -> Result<(), Errno> {
         let (owner, group) = (owner.map(Uid::from_raw), group.map(Gid::from_raw));
         rustix::fs::chownat(&self.directory, FILE, owner, group, AtFlags::SYMLINK_NOFOLLOW)

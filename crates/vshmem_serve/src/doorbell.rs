@@ -13,15 +13,21 @@ pub const MOST_VECTORS: u32 = 64;
 pub(crate) struct Doorbells(Vec<OwnedFd>);
 
 impl Doorbells {
+    /// So many doorbells of a peer, one for each vector.
+    ///
+    /// # Errors
+    /// Those of eventfd(2).
     pub fn new(vectors: u32) -> Result<Self, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         (0..vectors).map(|_| eventfd(0, flags)).collect::<Result<_, _>>().map(Self)
     }
 
+    /// The doorbell of a vector, if there is one.
     pub fn of_vector(&self, vector: u32) -> Option<BorrowedFd<'_>> {
         self.0.get(vector as usize).map(OwnedFd::as_fd)
     }
 
+    /// All of them, in the order of their vectors.
     pub fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(OwnedFd::as_fd)
     }

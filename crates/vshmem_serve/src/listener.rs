@@ -67,6 +67,7 @@ impl Bound {
         Ok(Self { socket, entry, inode: (stat.st_dev, stat.st_ino) })
     }
 
+    /// The socket that accepts peers.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -43,6 +43,7 @@ pub(crate) enum Heard {
 }
 
 impl Peer {
+    /// A peer that has just connected. It says later whether it is a process or a virtual machine.
     pub fn new(id: u16, caller: Caller, socket: OwnedFd, doorbells: Arc<Doorbells>) -> Self {
         let start = match caller.pid {
             0 => 0,
@@ -62,6 +63,7 @@ impl Peer {
         }
     }
 
+    /// The socket to it.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

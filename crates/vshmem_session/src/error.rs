@@ -62,7 +62,7 @@ pub enum SessionError {
     Anonymous(#[from] Anonymous),
     /// It is no pool that another process uses.
     #[error(
-        "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so it cannot be joined. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", path.display(), path.display()
+        "pool {name}: {} is a copy of the pool: it was made as another file, or before this machine was last booted or restored. Other processes may use the original, so the copy is refused. Use the original, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", path.display(), path.display()
     )]
     Copy {
         /// The pool.

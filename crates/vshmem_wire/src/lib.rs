@@ -42,10 +42,10 @@ pub use name::{AttachCount, NAME_BYTES, ObjectKey, ObjectName};
 pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{
     ATTACHED_QUEUE, AttachSlot, LONG_RING_BYTES, LONG_RING_SLOTS, MOST_QUEUE_MESSAGE_BYTES,
-    MOST_QUEUE_MESSAGES, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, NEW_RARITY,
-    OUTGROWN_RARITY, ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES, QueueMode,
+    MOST_QUEUE_MESSAGES, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, NEW_RARITY_LOG2,
+    OUTGROWN_RARITY_LOG2, ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES, QueueMode,
     RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES,
-    RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_AT, SemSlot, ShmSlot, UndoSlot,
+    RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_SHIFT, SemSlot, ShmSlot, UndoSlot,
 };
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{

@@ -140,7 +140,7 @@ pub struct MsgSlot {
     /// Bytes queued.
     pub bytes: RawCell,
     /// Messages queued, 32 bits. Above them what the position of the ring's tail does not count of
-    /// the messages that were sent since the queue was made, [`SENT_PAST_RING_AT`].
+    /// the messages that were sent since the queue was made, [`SENT_PAST_RING_SHIFT`].
     pub count: RawCell,
     /// First message: unit of the heap plus one.
     pub head: RawCell,
@@ -200,7 +200,7 @@ pub const QUEUE_PRIORITIES: u32 = 32_768;
 /// Where in [`MsgSlot::count`] the number is that makes the position of the ring's tail, modulo
 /// 2^32, the number of messages sent: a message that went past the ring is one more, a position
 /// that was skipped one less.
-pub const SENT_PAST_RING_AT: u32 = 32;
+pub const SENT_PAST_RING_SHIFT: u32 = 32;
 /// Slots in the ring of a queue: two cache lines of cells.
 pub const RING_SLOTS: usize = 8;
 /// Slots in the long ring of a queue.
@@ -208,9 +208,9 @@ pub const LONG_RING_SLOTS: usize = 64;
 /// [`MsgSlot::long_ring_rarity`] of a queue whose list has been longer than its long ring: one
 /// opening of 16384. Moving what a full long ring holds to the list costs about as much as it has
 /// saved; a queue that is deeper each time is not to pay for it each time.
-pub const OUTGROWN_RARITY: u32 = 14;
+pub const OUTGROWN_RARITY_LOG2: u32 = 14;
 /// The same of a new long ring, one of 16: some queues only grow on.
-pub const NEW_RARITY: u32 = 4;
+pub const NEW_RARITY_LOG2: u32 = 4;
 /// Bytes of a long ring.
 pub const LONG_RING_BYTES: u64 = LONG_RING_SLOTS as u64 * CELL_BYTES;
 /// Payload bytes of a message in the ring at most.

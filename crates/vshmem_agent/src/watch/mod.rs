@@ -3,11 +3,11 @@
 
 mod clients;
 mod doorbell;
-mod host;
+mod host_heartbeat;
 mod host_monitor;
-mod leases;
 mod namespaces;
 mod period;
 mod round;
+mod silent_domains;
 
 pub use round::{Ending, Watch};

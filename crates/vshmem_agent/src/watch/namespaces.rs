@@ -44,6 +44,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
+    /// Watches nothing yet. Where the facts of this domain cannot be read it never will.
     pub fn new() -> Self {
         Self { own: domain_facts().ok(), watched: HashMap::new() }
     }

@@ -10,10 +10,10 @@ use vshmem_session::{Role, RoleLock, Session};
 
 use super::clients::Clients;
 use super::doorbell::DoorbellListener;
-use super::host::Host;
-use super::leases::Leases;
+use super::host_heartbeat::HostHeartbeat;
 use super::namespaces::Namespaces;
 use super::period::ROUND;
+use super::silent_domains::SilentDomains;
 use crate::cleaner::CleanerHandle;
 use crate::notify::Notifier;
 use crate::stay::Stay;
@@ -38,13 +38,13 @@ pub struct Watch<'a> {
     this_client: &'a Client,
     lock: &'a RoleLock,
     path: &'a Path,
-    /// Whether the pool is a file of this machine, rather than lent to it.
+    /// Whether the pool is a file of this machine, rather than a device that the host gave it.
     on_host: bool,
     doorbell: DoorbellListener,
-    host: Host,
+    host_heartbeat: HostHeartbeat,
     clients: Clients,
     namespaces: Namespaces,
-    leases: Leases,
+    silent_domains: SilentDomains,
     stay: Stay,
     alone_since: Option<Instant>,
     cleaner: Option<CleanerHandle>,
@@ -83,10 +83,10 @@ impl<'a> Watch<'a> {
             path,
             on_host,
             doorbell: DoorbellListener::open(session.link()),
-            host: Host::new(on_host),
+            host_heartbeat: HostHeartbeat::new(on_host),
             clients: Clients::default(),
             namespaces: Namespaces::new(),
-            leases: Leases::default(),
+            silent_domains: SilentDomains::default(),
             stay,
             alone_since: None,
             cleaner,
@@ -116,7 +116,7 @@ impl<'a> Watch<'a> {
             notifier.round()?;
         }
         self.doorbell.round(this_client)?;
-        if self.host.check(this_client)? {
+        if self.host_heartbeat.evict_if_copied(this_client)? {
             return Ok(Some(Ending::Evicted));
         }
         self.clients.update(this_client)?;
@@ -127,7 +127,7 @@ impl<'a> Watch<'a> {
         this_client
             .free_joining_slots(this_client.domain(), &|pid| vshmem_session::is_gone(pid, 0))?;
         this_client.reclaim_some()?;
-        self.leases.evict_silent(this_client)?;
+        self.silent_domains.evict_silent(this_client)?;
         if let Some(cleaner) = &self.cleaner {
             cleaner.wake();
         }

@@ -71,7 +71,7 @@ impl Check {
         if self.json {
             show::json(&report)?;
         } else if clean {
-            show::line(format!("pool {}: everything agrees", report.pool))?;
+            show::line(format!("pool {}: all tables are consistent", report.pool))?;
         } else {
             for line in &report.findings {
                 show::line(format!("{}: {}", line.severity, show::sanitized(&line.what)))?;

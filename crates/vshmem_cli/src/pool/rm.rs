@@ -63,7 +63,7 @@ impl Rm {
         let granted_here = link.kind() == "xen" && PoolDomain::is_dom0();
         if link.file().is_none() && !granted_here {
             return failed(format!(
-                "pool {name}: {} is lent to this guest; only the host can remove the pool behind it",
+                "pool {name}: {} is a device of this guest; only the host can remove the pool behind it",
                 link.path().display()
             ));
         }

@@ -48,7 +48,7 @@ impl Agent {
             ));
         }
         if self.stay {
-            vshmem_agent::serve(&wanted)?;
+            vshmem_agent::run_agent(&wanted)?;
         } else {
             vshmem_agent::detach(&wanted)?;
         }

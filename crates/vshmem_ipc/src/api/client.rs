@@ -125,8 +125,8 @@ impl Client {
 
     /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
     /// dies before it has taken the slot over.
-    pub fn name_child(&self, kept: ChildSlot, pid: u32) {
-        fork::name_child(&self.context, kept, pid)
+    pub fn record_child_pid(&self, kept: ChildSlot, pid: u32) {
+        fork::record_child_pid(&self.context, kept, pid)
     }
 
     /// Gives a kept slot back: the fork has failed.

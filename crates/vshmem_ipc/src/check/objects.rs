@@ -21,6 +21,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
+    /// The slots in use of a kind: number and state.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = (u32, SlotState)> + '_ {
         self.slot_states[kind as usize]
             .iter()
@@ -29,6 +30,7 @@ impl Objects {
             .filter(|(_, slot_state)| !slot_state.is(ObjectState::Free))
     }
 
+    /// Whether a slot has that state.
     pub fn is(&self, kind: Kind, index: u32, state: ObjectState) -> bool {
         self.slot_states[kind as usize]
             .get(index as usize)

@@ -65,7 +65,7 @@ fn reserve_slot(context: &Context, lock_context: &LockContext<'_>) -> Result<Cli
 
 /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
 /// dies before it has taken the slot over.
-pub(crate) fn name_child(context: &Context, kept: ChildSlot, pid: u32) {
+pub(crate) fn record_child_pid(context: &Context, kept: ChildSlot, pid: u32) {
     let name = || -> Result<(), Fault> {
         let slot = slot_of(context.pool.layout(), kept.0)?;
         let Ok(slot_guard) = context.slot_guard() else { return Ok(()) };

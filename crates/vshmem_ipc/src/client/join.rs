@@ -241,7 +241,7 @@ pub enum JoinError {
     },
     /// This domain has been evicted.
     #[error(
-        "this domain was evicted from the pool, by an operator or because it was cut off from the others with a copy of it (after a migration or a restored snapshot; the kernel's log says so); it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
+        "this domain was evicted from the pool: by an operator, or because this machine was migrated or restored and has only a copy of the pool (the kernel's log says so). It can join again after a reboot, or after `vshmem pool evict POOL DOMAIN --dead`"
     )]
     Evicted,
     /// The pool is corrupt.

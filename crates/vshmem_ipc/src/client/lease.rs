@@ -2,7 +2,7 @@
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Fault, claim_cell, field, load_value};
-use vshmem_wire::{AGENT_STARTER, DomainSlot, DomainState};
+use vshmem_wire::{AGENT_STARTER, DomainSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -75,14 +75,5 @@ pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failu
 /// Whether this domain is still an active member: it may have been evicted while it
 /// was paused.
 pub(crate) fn is_active_member(context: &Context) -> Result<bool, Failure> {
-    is_in_active_domain(context).map_err(Failure::from)
-}
-
-/// As [`is_active_member`], for a waiter.
-pub(crate) fn is_in_active_domain(context: &Context) -> Result<bool, Fault> {
-    let slot = domains::slot_at(context.pool.layout(), context.domain())?;
-    let map = context.pool.map();
-    let state = load_value(map, field!(slot, DomainSlot, state))?;
-    let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
-    Ok(state == DomainState::Alive as u32 && epoch == context.epoch())
+    context.is_in_active_domain().map_err(Failure::from)
 }

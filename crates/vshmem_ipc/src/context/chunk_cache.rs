@@ -18,6 +18,7 @@ pub(crate) struct ChunkCache {
 const RING_PAUSE: u32 = 256;
 
 impl ChunkCache {
+    /// Keeps no chunk yet.
     pub fn new() -> Self {
         let zeros = || std::array::from_fn(|_| AtomicU32::new(0));
         Self { kept: zeros(), hint: zeros(), ring_pause: AtomicU32::new(0) }
@@ -36,6 +37,7 @@ impl ChunkCache {
         self.ring_pause.store(RING_PAUSE, Ordering::Relaxed);
     }
 
+    /// Forgets all chunks: in a forked child they are the parent's.
     pub fn forget(&self) {
         for kept in &self.kept {
             kept.store(0, Ordering::Relaxed);

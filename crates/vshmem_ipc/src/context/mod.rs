@@ -19,9 +19,9 @@ use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, AtomicU64, Ordering};
 use vshmem_sync::{
     Doorbell, Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, WaitWords,
-    field,
+    field, load_value,
 };
-use vshmem_wire::{ClientId, ClientSlot, ProcessRef, ThreadSlot};
+use vshmem_wire::{ClientId, ClientSlot, DomainSlot, DomainState, ProcessRef, ThreadSlot};
 
 use crate::context::chunk_cache::ChunkCache;
 use crate::context::reclaim_position::ReclaimPosition;
@@ -34,6 +34,7 @@ use crate::context::waker_cpu_cache::WakerCpuCache;
 use crate::error::Failure;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
+use crate::pool::domains;
 use crate::pool::open::Pool;
 
 /// Which threads a wake-up by this domain's wait words reaches.
@@ -179,6 +180,16 @@ impl Context {
 
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Whether this domain is still an active member: it may have been evicted while it was
+    /// paused.
+    pub(crate) fn is_in_active_domain(&self) -> Result<bool, Fault> {
+        let slot = domains::slot_at(self.pool.layout(), self.domain())?;
+        let map = self.pool.map();
+        let state = load_value(map, field!(slot, DomainSlot, state))?;
+        let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
+        Ok(state == DomainState::Alive as u32 && epoch == self.epoch())
     }
 
     /// Client slot of this process.

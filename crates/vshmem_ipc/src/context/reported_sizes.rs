@@ -25,6 +25,7 @@ pub(crate) struct ReportedSizes {
 }
 
 impl ReportedSizes {
+    /// Nothing has been reported yet.
     pub fn new(layout: &Layout) -> Self {
         let bytes = (layout.shm.count + layout.sem.count) * WORD_BYTES;
         let words = usize::try_from(bytes).ok().and_then(|bytes| Mapping::anonymous(bytes).ok());

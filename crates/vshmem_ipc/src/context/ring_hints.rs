@@ -21,6 +21,7 @@ pub(crate) struct RingHints {
 }
 
 impl RingHints {
+    /// Nothing is known of any queue yet.
     pub fn new() -> Self {
         let none = || std::array::from_fn(|_| AtomicU8::new(UNKNOWN));
         let system_v = std::array::from_fn(|_| AtomicU32::new(NO_ID));
@@ -34,10 +35,12 @@ impl RingHints {
         self.system_v[queue as usize % QUEUES].load(Relaxed) == id as u32
     }
 
+    /// Notes that the queue of this id is System V's.
     pub fn note_system_v(&self, queue: u32, id: i32) {
         self.system_v[queue as usize % QUEUES].store(id as u32, Relaxed);
     }
 
+    /// The queue in this slot may be of either kind.
     pub fn forget_system_v(&self, queue: u32) {
         self.system_v[queue as usize % QUEUES].store(NO_ID, Relaxed);
     }
@@ -48,6 +51,7 @@ impl RingHints {
         self.heads[queue as usize % QUEUES].load(Relaxed).into()
     }
 
+    /// Notes the slot behind the message that this process has taken.
     #[inline]
     pub fn note_head(&self, queue: u32, slot: usize) {
         self.heads[queue as usize % QUEUES].store(slot as u8, Relaxed);
@@ -71,6 +75,7 @@ impl RingHints {
         known(&self.tails[queue as usize % QUEUES])
     }
 
+    /// Notes the slot behind the message that this process has sent.
     #[inline]
     pub fn note_tail(&self, queue: u32, slot: usize) {
         self.tails[queue as usize % QUEUES].store(slot as u8, Relaxed);

@@ -7,10 +7,12 @@ use vshmem_mem::AtomicU32;
 pub(crate) struct UndoHints([AtomicU32; 64]);
 
 impl UndoHints {
+    /// Nothing is known of any set yet.
     pub fn new() -> Self {
         Self(std::array::from_fn(|_| AtomicU32::new(0)))
     }
 
+    /// The hint of a set. Sets whose numbers are a multiple apart share one.
     pub fn of(&self, set: u32) -> &AtomicU32 {
         &self.0[set as usize % self.0.len()]
     }

@@ -27,11 +27,16 @@ impl Bucket {
         Self::nth(layout, index).map_err(|_| Errno::INVAL)
     }
 
+    /// The wait queue of that number.
+    ///
+    /// # Errors
+    /// When there are not so many.
     pub fn nth(layout: &Layout, index: u32) -> Result<Self, Fault> {
         let none = Fault::corrupt(layout.futexes.offset, "no such wait queue by address");
         Ok(Self { index, at: layout.futexes.at(index).ok_or(none)? })
     }
 
+    /// Its threads, as every wait queue.
     pub fn wait_queue(self) -> WaitQueue {
         WaitQueue {
             head: field!(self.at, FutexBucket, head),

@@ -79,7 +79,7 @@ pub(super) fn wake_some(
         }
         Ok(more)
     })?;
-    doorbell::wake_all(context, &wakes);
+    doorbell::wake_listed(context, &wakes);
     Ok((wakes.slots.len() as u32, more))
 }
 

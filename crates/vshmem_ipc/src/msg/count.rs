@@ -8,7 +8,7 @@
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, MessageRing, RingSlot, Txn, load_word};
 use vshmem_wire::{
-    CELL_BYTES, LONG_RING_SLOTS, Layout, OUTGROWN_RARITY, RING_SLOTS, SENT_PAST_RING_AT,
+    CELL_BYTES, LONG_RING_SLOTS, Layout, OUTGROWN_RARITY_LOG2, RING_SLOTS, SENT_PAST_RING_SHIFT,
 };
 
 use crate::msg::mode::long_ring;
@@ -19,11 +19,11 @@ pub(super) const MOST_LOOKS: u32 = 16;
 
 /// Of the cell of the count: the messages that went past the ring.
 pub(super) fn past_ring(word: u64) -> u32 {
-    (word >> SENT_PAST_RING_AT) as u32
+    (word >> SENT_PAST_RING_SHIFT) as u32
 }
 
 fn packed(past_ring: u32, count: u32) -> u64 {
-    u64::from(past_ring) << SENT_PAST_RING_AT | u64::from(count)
+    u64::from(past_ring) << SENT_PAST_RING_SHIFT | u64::from(count)
 }
 
 /// Stages that the list has so many messages more, or fewer.
@@ -33,7 +33,7 @@ pub(crate) fn lengthen(txn: &mut Txn<'_>, queue: &Queue, by: i32) -> Result<(), 
     txn.set_word(at!(queue, count), packed(past_ring(word), count))?;
     const MOST: u32 = LONG_RING_SLOTS as u32;
     if (word as u32) <= MOST && count > MOST {
-        txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY)?;
+        txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY_LOG2)?;
     }
     Ok(())
 }

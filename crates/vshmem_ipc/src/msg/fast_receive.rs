@@ -39,6 +39,7 @@ impl Answer {
         Self(-i64::from(errno.raw_os_error()))
     }
 
+    /// The number of bytes, or the errno.
     #[inline]
     pub fn result(self) -> Result<usize, Errno> {
         usize::try_from(self.0).map_err(|_| Errno::from_raw_os_error(-self.0 as i32))

@@ -1,9 +1,9 @@
-//! What the short ways through a ring have in common, of queues of System V (`short.rs`) and of
-//! POSIX (`posix/short.rs`).
+//! What calls that make one attempt have in common, of queues of System V (`at_once.rs`) and of
+//! POSIX (`posix/at_once.rs`).
 //!
 //! The steps, their order and what they prove are those of `fast_send.rs` and `fast_receive.rs`.
 //! Here each structure is checked once, there is one attempt, and whatever is unusual ends it:
-//! nothing has happened then, and the caller goes the long way. So none of its state has to
+//! nothing has happened then, and the caller takes the longer path. So none of its state has to
 //! outlive a turn of a loop, and the compiler keeps it in registers.
 
 use std::mem::offset_of;
@@ -70,6 +70,7 @@ macro_rules! stamp {
 }
 
 impl<'a> Glimpse<'a> {
+    /// The queue of an id, whatever its state; `None`: there is no such slot.
     #[inline(always)]
     pub fn of(context: &'a Context, id: i32) -> Option<Self> {
         let ObjectSlot { index, sequence } = ObjectSlot::of(id)?;
@@ -78,6 +79,7 @@ impl<'a> Glimpse<'a> {
         Some(Self { queue: Queue { index, sequence, slot }, fields, has_times: true })
     }
 
+    /// The ring in the slot of the queue.
     #[inline(always)]
     pub fn ring(&self) -> RingWords<'a, WORDS, RING_SLOTS> {
         RingWords::of(self.fields, offset_of!(MsgSlot, ring), self.queue.ring())

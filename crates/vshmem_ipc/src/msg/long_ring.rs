@@ -11,7 +11,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, LockContext, MessageRing, Txn, crash_point, load_value};
-use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY, OUTGROWN_RARITY};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY_LOG2, OUTGROWN_RARITY_LOG2};
 
 use crate::context::Context;
 use crate::error::ChangeResult;
@@ -59,7 +59,7 @@ fn try_to_make(context: &Context, queue: &Queue) -> Result<(), Fault> {
 pub(super) fn note_size(txn: &mut Txn<'_>, queue: &Queue, bytes: u64) -> Result<(), Fault> {
     let limit = txn.get(at!(queue, limit))?.into();
     if is_large_in::<LONG_RING_SLOTS>(limit, bytes) && txn.get(at!(queue, long_ring))? != 0 {
-        txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY)?;
+        txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY_LOG2)?;
     }
     Ok(())
 }
@@ -100,6 +100,6 @@ fn stage_binding(
     }
     heap::pass(txn, context.pool().layout(), chunk, context.client_id().word(), IN_OBJECT)?;
     txn.set(at!(queue, long_ring), chunk.0 + 1)?;
-    txn.update(at!(queue, long_ring_rarity), NEW_RARITY)?;
+    txn.update(at!(queue, long_ring_rarity), NEW_RARITY_LOG2)?;
     Ok(true)
 }

@@ -17,6 +17,10 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Reads the header of a message in a chunk.
+    ///
+    /// # Errors
+    /// When the chunk is outside the heap.
     pub fn read(map: &Map, layout: &Layout, chunk: Chunk) -> Result<Self, Fault> {
         let at = chunk.offset(layout)?;
         let tag = map.load(field!(at, MsgHeader, tag), Ordering::Relaxed)?;
@@ -87,6 +91,7 @@ pub(crate) enum Search {
 }
 
 impl Search {
+    /// What msgrcv(2) takes with this type and these flags: MSG_EXCEPT, MSG_COPY.
     pub fn of(mtype: i64, except: bool, copy: bool) -> Self {
         match mtype {
             _ if copy => Self::Nth(mtype as u64),

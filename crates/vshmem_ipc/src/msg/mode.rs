@@ -2,7 +2,7 @@
 //!
 //! Each queue has a ring of eight slots in its own slot of the table. When that has been too short
 //! for the first time, it gets a long ring (`long_ring.rs`), and uses that one from some later time
-//! on that its list is empty.
+//! on that its list is empty: `may_use_long` in `ring.rs` says when, and `count.rs` when no more.
 //!
 //! A ring that is not in use is empty, and its tail is closed: so a thread that has looked at it
 //! before fails at its slot, as with any ring that is closed. It is opened again by the change that
@@ -42,6 +42,7 @@ impl RingInUse {
         if N == RING_SLOTS { Self::Short } else { Self::Long }
     }
 
+    /// The word that says so, without the types that threads wait for.
     pub fn mode(self) -> QueueMode {
         match self {
             Self::Short => QueueMode::Ring,

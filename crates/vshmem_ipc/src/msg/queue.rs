@@ -128,6 +128,10 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// The queue that an id means; `None`: it has been removed, or never was.
+    ///
+    /// # Errors
+    /// When its slot is corrupt.
     pub fn find(pool: &Pool, object_slot: ObjectSlot) -> Result<Option<Self>, Fault> {
         let Some(slot) = pool.layout().msg.at(object_slot.index) else {
             return Ok(None);
@@ -142,6 +146,7 @@ impl Queue {
         Self { index: object_slot.index, sequence: object_slot.sequence, slot }
     }
 
+    /// Offset of its lock.
     pub fn lock(&self) -> u64 {
         field!(self.slot, ObjectHeader, lock)
     }

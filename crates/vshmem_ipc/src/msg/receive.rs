@@ -16,7 +16,7 @@ use crate::msg::ring::{self, enter_ring};
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, Joined};
 use crate::msg::waiters::{self, Deliver, ReceiveFilter};
-use crate::msg::{fast_receive, serve, short};
+use crate::msg::{at_once, fast_receive, serve};
 use crate::pool::chunk::Chunk;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ};
@@ -45,7 +45,7 @@ pub(crate) fn msgrcv(
     }
     let queue = queue::find(context, id)?;
     if uses_long_ring(context, &queue)
-        && let Some(delivered) = receive_long(context, id, wanted, caller, deliver)
+        && let Some(delivered) = receive_from_long_ring(context, id, wanted, caller, deliver)
     {
         return Ok(delivered?);
     }
@@ -54,7 +54,7 @@ pub(crate) fn msgrcv(
 
 /// Receives through a long ring that nothing stands in the way of. `None`: nothing was received.
 #[cold]
-fn receive_long(
+fn receive_from_long_ring(
     context: &Context,
     id: i32,
     wanted: Receive,
@@ -68,12 +68,12 @@ fn receive_long(
             into[..size].copy_from_slice(&payload[..size]);
         });
     };
-    short::receive_long(context, id, wanted, caller, &mut deliver)?;
+    at_once::receive_from_long_ring(context, id, wanted, caller, &mut deliver)?;
     Some(delivered)
 }
 
 /// Receives from a queue that has been looked up. System V and POSIX calls have code of their own
-/// each: the short way through the ring stays without a call.
+/// each: the path through the short ring stays without a call.
 #[inline(always)]
 pub(crate) fn receive_from(
     context: &Context,
@@ -282,7 +282,7 @@ fn take_from_list(
         Ok(Ok(None))
     });
     let taken = flatten(step)?;
-    doorbell::wake_all(context, &wakes);
+    doorbell::wake_listed(context, &wakes);
     let Some((chunk, more)) = taken else { return Ok(None) };
     if more {
         serve::serve_senders(context, lock_context, queue)?;

@@ -77,7 +77,7 @@ pub(crate) fn dismantle_queue(
             Ok(Ok(false))
         });
         let finished = flatten(step)?;
-        doorbell::wake_all(context, &wakes);
+        doorbell::wake_listed(context, &wakes);
         if finished {
             break;
         }

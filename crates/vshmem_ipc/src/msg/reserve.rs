@@ -25,6 +25,7 @@ impl Reserve {
     /// Of a ring in whose slots no message lies.
     pub const NONE: Self = Self(None);
 
+    /// Reads what is in reserve, in the change that closes the ring.
     pub fn of(txn: &mut Txn<'_>, queue: &Queue) -> Result<Self, Fault> {
         // In a list the cell is the tail; but then there is no reserve any more.
         Ok(Self(RingReserve::unpack(txn.get(at!(queue, tail))?)))

@@ -178,7 +178,7 @@ fn empty_ring<const N: usize>(
         count += 1;
     }
     // After the owner cells: what is not in the ring any more is in an object.
-    for (ring_slot, word) in ring.emptied().take(MOST_AT_ONCE) {
+    for (ring_slot, word) in ring.words_to_empty().take(MOST_AT_ONCE) {
         txn.replace_first(ring_slot.at, ring_slot.cell(map)?, word)?;
     }
     if N == RING_SLOTS {
@@ -273,7 +273,7 @@ fn open<const N: usize>(
 ) -> Result<(), Fault> {
     // The words of a ring that this change has just closed are not these yet.
     let Some((ring_slot, word)) =
-        ring.opened().filter(|(ring_slot, _)| !txn.has_written(ring_slot.at))
+        ring.words_to_open().filter(|(ring_slot, _)| !txn.has_written(ring_slot.at))
     else {
         return Ok(());
     };
@@ -324,13 +324,14 @@ pub(crate) fn new_ring(
     let mut ring = MessageRing::<RING_SLOTS>::read(map, queue.ring())?;
     if !ring.makes_sense() || ring.messages().next().is_some() {
         // A peer has written into it.
-        for (ring_slot, word) in ring.renewed() {
+        for (ring_slot, word) in ring.words_to_renew() {
             txn.replace(ring_slot.at, ring_slot.cell(map)?, word)?;
         }
         ring = MessageRing::of(queue.ring(), ring.renewed_words());
     }
     let open = is_roomy::<RING_SLOTS>(limit, most_messages);
-    if let Some((ring_slot, word)) = if open { ring.opened() } else { ring.closed() } {
+    if let Some((ring_slot, word)) = if open { ring.words_to_open() } else { ring.words_to_close() }
+    {
         // What is staged for it already keeps the cell that was there before.
         txn.replace(ring_slot.at, ring_slot.cell(map)?, word)?;
     }

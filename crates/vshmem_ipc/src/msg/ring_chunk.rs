@@ -172,6 +172,7 @@ impl SpareChunk {
         Ok(claimed.then_some(RingChunk { chunk, owner_at, owner, header }))
     }
 
+    /// Gives it back to the heap; false: another thread has claimed or freed it.
     pub fn free(self, map: &Map) -> Result<bool, Fault> {
         Ok(map.replace_cell(self.owner_at, self.owner, 0)?)
     }

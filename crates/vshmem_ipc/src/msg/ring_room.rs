@@ -50,6 +50,7 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// Adds up the messages of a ring.
     #[cold]
     pub fn in_ring<const N: usize>(
         context: &Context,

@@ -22,7 +22,7 @@ use crate::msg::ring_room::await_ring;
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
-use crate::msg::{ring, serve, short};
+use crate::msg::{at_once, ring, serve};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, WRITE};
@@ -40,7 +40,7 @@ pub(crate) enum Sent {
     RingIsOpen,
 }
 
-/// msgsnd(2). `write` copies the payload into the pool at the offset that it is given.
+/// msgsnd(2).
 pub(crate) fn msgsnd(
     context: &Context,
     id: i32,
@@ -55,7 +55,7 @@ pub(crate) fn msgsnd(
     }
     let queue = queue::find(context, id)?;
     if uses_long_ring(context, &queue)
-        && short::send_long(context, id, mtype, payload, caller).is_some()
+        && at_once::send_in_long_ring(context, id, mtype, payload, caller).is_some()
     {
         return Ok(());
     }
@@ -290,6 +290,6 @@ fn put_in_list(
         Ok(Ok(None))
     });
     let sent = flatten(step)?;
-    doorbell::wake_all(context, &wakes);
+    doorbell::wake_listed(context, &wakes);
     Ok(sent)
 }

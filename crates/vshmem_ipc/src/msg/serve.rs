@@ -67,7 +67,7 @@ pub(crate) fn serve_all(
             Ok(Ok(queue.alive(txn)? && serve(txn, &mut wakes)?))
         });
         let more = flatten(step)?;
-        doorbell::wake_all(context, &wakes);
+        doorbell::wake_listed(context, &wakes);
         if !more {
             return Ok(());
         }

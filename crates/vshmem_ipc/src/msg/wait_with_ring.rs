@@ -132,7 +132,7 @@ fn enqueue_holding<const N: usize>(
         }
         // Any thread may close a ring at any time; and only under this lock does its tail open
         // again.
-        MessageRing::<N>::bar(map, ring.base())?;
+        MessageRing::<N>::close_tail(map, ring.base())?;
         let ring = MessageRing::<N>::read(map, ring.base())?;
         let found = look_in_ring(context, &ring, wanted)?;
         if found == Some(Joined::List) {
@@ -148,7 +148,7 @@ fn enqueue_holding<const N: usize>(
             held.write(map, queue.index, ring_slot, mtype, payload)?;
             is_used = true;
         }
-        let Some(passed) = ring.passed(held.map(|held| held.chunk.0)) else {
+        let Some(passed) = ring.words_to_pass(held.map(|held| held.chunk.0)) else {
             return Ok(Ok(Some(Joined::List)));
         };
         if found.is_none() {
@@ -246,7 +246,7 @@ pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
         })
     };
     let offered = flatten(hand_to_waiter());
-    doorbell::wake_all(context, &wakes);
+    doorbell::wake_listed(context, &wakes);
     if offered != Ok(HandOff::Taken) {
         let _ = chunks::release(context, &lock_context, chunk);
     }

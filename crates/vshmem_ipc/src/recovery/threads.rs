@@ -178,7 +178,7 @@ fn finish_record(
     // out must notice. Refused when the slot has its next owner already, and a newer record.
     if map.replace(head_at, head, 0)? {
         recover_lock(context, lock_context, lock)?;
-        doorbell::wake_all(context, &wakes);
+        doorbell::wake_listed(context, &wakes);
     }
     Ok(())
 }

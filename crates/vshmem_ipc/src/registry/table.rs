@@ -29,16 +29,19 @@ pub(crate) struct SlotState {
 }
 
 impl SlotState {
+    /// From the word of a slot.
     #[inline]
     pub fn unpack(value: u32) -> Self {
         Self { state: value & 0xff, sequence: (value >> 8) & 0xffff }
     }
 
+    /// As the word of a slot.
     #[inline]
     pub fn pack(self) -> u32 {
         (self.sequence & 0xffff) << 8 | self.state
     }
 
+    /// Whether it is this state.
     #[inline]
     pub fn is(self, state: ObjectState) -> bool {
         self.state == state as u32
@@ -135,8 +138,8 @@ pub(crate) fn take_slot(
     Ok(Some(ObjectSlot { index, sequence: slot_state.sequence }))
 }
 
-/// Gives a slot back; its next object gets another id. Notes in the thread's slot what it begins
-/// with an object, so that the thread that reaps it continues with that.
+/// Notes in the thread's slot what it begins with an object, so that the thread that reaps it
+/// continues with that.
 pub(crate) fn begin_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
     let lock_context = *txn.lock_context();
     let at = field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, task);
@@ -150,6 +153,7 @@ pub(crate) fn end_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), 
     if txn.get(at)? == (Task { kind: kind as u32, index }).pack() { txn.set(at, 0) } else { Ok(()) }
 }
 
+/// Gives a slot back; its next object gets another id.
 pub(crate) fn free_slot(
     txn: &mut Txn<'_>,
     layout: &Layout,

@@ -249,7 +249,7 @@ fn try_under_lock(
     call.writes.set(writes);
     let step = flatten(step)?;
     if let AttemptResult::Done { more } = step {
-        doorbell::wake_all(context, &wakes);
+        doorbell::wake_listed(context, &wakes);
         if more {
             serve::serve_rest(context, &lock_context, set)?;
         }

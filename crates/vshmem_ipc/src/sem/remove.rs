@@ -79,7 +79,7 @@ pub(crate) fn dismantle_set(
         });
         let finished = flatten(step)?;
         chunks::discard(context, lock_context, freed);
-        doorbell::wake_all(context, &wakes);
+        doorbell::wake_listed(context, &wakes);
         if finished {
             break;
         }

@@ -29,7 +29,7 @@ pub(crate) fn serve_rest(
             serve(txn, context.pool(), set, &mut wakes).map(Ok)
         });
         let more = flatten(more)?;
-        doorbell::wake_all(context, &wakes);
+        doorbell::wake_listed(context, &wakes);
         if !more {
             return Ok(());
         }

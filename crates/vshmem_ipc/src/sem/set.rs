@@ -46,6 +46,10 @@ pub(crate) struct Set {
 type Fields<'a> = WordsRef<'a, { size_of::<SemSlot>() / WORD_BYTES as usize }>;
 
 impl Set {
+    /// The set that an id means; `None`: it has been removed, or never was.
+    ///
+    /// # Errors
+    /// When its slot is corrupt.
     #[inline(always)]
     pub fn find(pool: &Pool, object_slot: ObjectSlot) -> Result<Option<Self>, Fault> {
         match Self::glimpse(pool, object_slot)? {
@@ -105,6 +109,7 @@ impl Set {
         })
     }
 
+    /// Offset of its lock.
     pub fn lock(&self) -> u64 {
         field!(self.slot, ObjectHeader, lock)
     }
@@ -264,7 +269,7 @@ impl Set {
         value: u32,
         process_ref: u32,
     ) -> Result<(), Fault> {
-        // The word stays closed in the staged copy; `open` decides at the end of the change.
+        // The word stays closed in the staged copy; `reopen` in `array.rs` decides at the end of the change.
         txn.replace(at, cell, SemWord::of(value, process_ref, true).pack())
     }
 }
@@ -320,7 +325,7 @@ pub(super) fn find(context: &Context, id: i32) -> Result<Set, Failure> {
     flatten(Set::find(context.pool(), object_slot).map(|found| found.ok_or(Errno::INVAL)))
 }
 
-/// As `set`, for calls by which the program learns or uses the number of semaphores.
+/// As [`find`], for calls by which the program learns or uses the number of semaphores.
 pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Failure> {
     let set = find(context, id)?;
     let object_slot = ObjectSlot { index: set.index, sequence: set.sequence };

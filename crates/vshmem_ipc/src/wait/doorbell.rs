@@ -67,7 +67,7 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
 
 /// Wakes waiters: those of this domain one by one. Notifies other domains once each. Who can be
 /// reached by neither looks again by itself.
-pub(crate) fn wake_all(context: &Context, wakes: &WakeList) {
+pub(crate) fn wake_listed(context: &Context, wakes: &WakeList) {
     if wakes.all {
         wake_every_waiter(context);
         return;

@@ -6,7 +6,6 @@ use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
 use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
 use vshmem_wire::{ThreadSlot, WaitCounts, WaitState};
 
-use crate::client::lease;
 use crate::context::Context;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
@@ -181,7 +180,7 @@ fn sleep_until(
                     recover()?;
                     // The thread that evicted this domain may have ended before it came to this
                     // client.
-                    if !lease::is_in_active_domain(context)? {
+                    if !context.is_in_active_domain()? {
                         return Err(Fault::Evicted);
                     }
                     context.watchdog();

@@ -129,11 +129,13 @@ pub(crate) struct WakeList {
 }
 
 impl WakeList {
+    /// Empties it, for a change that begins again.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.all = false;
     }
 
+    /// Adds a thread slot. When there are too many, all threads are to be woken.
     pub fn add(&mut self, slot: u32) {
         if self.slots.try_push(slot).is_err() {
             self.all = true;

@@ -232,7 +232,7 @@ pub const ALL: &[Operation] = &[
     }),
     ("fork", |s| {
         if let Ok(kept) = s.me.reserve_child() {
-            s.me.name_child(kept, 1000 + s.nth as u32);
+            s.me.record_child_pid(kept, 1000 + s.nth as u32);
             s.me.cancel_child(kept);
         }
     }),

@@ -130,6 +130,7 @@ pub struct DriverDoorbell {
 }
 
 impl DriverDoorbell {
+    /// The doorbells of a device, in the domain with the number `peer`.
     pub fn new(device: Arc<Device>, peer: u32) -> Self {
         Self { device, peer }
     }

@@ -17,7 +17,7 @@ macro_rules! noticed {
             pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
                 join::join_in_time();
                 let result = next!($symbol: fn($($type),*) -> c_int, ($($argument),*), -1);
-                caller::changed();
+                caller::note_change();
                 result
             }
         )*
@@ -48,7 +48,7 @@ noticed! {
 pub unsafe extern "C" fn capset(header: *mut c_void, data: *const c_void) -> c_int {
     join::join_in_time();
     let result = next!(c"capset": fn(*mut c_void, *const c_void) -> c_int, (header, data), -1);
-    caller::changed_in_this_thread();
+    caller::note_thread_change();
     result
 }
 
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn capset(header: *mut c_void, data: *const c_void) -> c_i
 pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
     join::join_in_time();
     let result = next!(c"setns": fn(c_int, c_int) -> c_int, (file, kind), -1);
-    caller::changed_in_this_thread();
+    caller::note_thread_change();
     if result == 0 && kind & libc::CLONE_NEWIPC != 0 {
         adjustments::end();
     }
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     join::join_in_time();
     let result = next!(c"unshare": fn(c_int) -> c_int, (flags), -1);
-    caller::changed();
+    caller::note_change();
     // CLONE_NEWIPC implies it (ksys_unshare).
     if result == 0 && flags & (libc::CLONE_SYSVSEM | libc::CLONE_NEWIPC) != 0 {
         adjustments::end();

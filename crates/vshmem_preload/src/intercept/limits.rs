@@ -10,7 +10,7 @@ use crate::session::join;
 
 /// To be called before a limit of this process is set: joins while there are descriptors to join
 /// with, and keeps no mapping of what is detached where addresses are bounded.
-pub fn limit_is_set(of: pid_t, resource: u32, is_new: bool) {
+pub fn before_limit_is_set(of: pid_t, resource: u32, is_new: bool) {
     let own = || rustix::process::getpid().as_raw_nonzero().get();
     if !is_new || (of != 0 && of != own()) {
         return;
@@ -28,7 +28,7 @@ pub fn limit_is_set(of: pid_t, resource: u32, is_new: bool) {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setrlimit(resource: __rlimit_resource_t, new: *const rlimit) -> c_int {
-    limit_is_set(0, resource, true);
+    before_limit_is_set(0, resource, true);
     next!(c"setrlimit": fn(__rlimit_resource_t, *const rlimit) -> c_int, (resource, new), -1)
 }
 
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn setrlimit(resource: __rlimit_resource_t, new: *const rl
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setrlimit64(resource: __rlimit_resource_t, new: *const rlimit64) -> c_int {
-    limit_is_set(0, resource, true);
+    before_limit_is_set(0, resource, true);
     next!(c"setrlimit64": fn(__rlimit_resource_t, *const rlimit64) -> c_int, (resource, new), -1)
 }
 
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn prlimit(
     new: *const rlimit,
     old: *mut rlimit,
 ) -> c_int {
-    limit_is_set(of, resource, !new.is_null());
+    before_limit_is_set(of, resource, !new.is_null());
     next!(c"prlimit": fn(pid_t, __rlimit_resource_t, *const rlimit, *mut rlimit) -> c_int,
         (of, resource, new, old), -1)
 }
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn prlimit64(
     new: *const rlimit64,
     old: *mut rlimit64,
 ) -> c_int {
-    limit_is_set(of, resource, !new.is_null());
+    before_limit_is_set(of, resource, !new.is_null());
     next!(c"prlimit64": fn(pid_t, __rlimit_resource_t, *const rlimit64, *mut rlimit64) -> c_int,
         (of, resource, new, old), -1)
 }

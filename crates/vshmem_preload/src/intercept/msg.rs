@@ -7,7 +7,7 @@ use crate::errno;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
 use crate::mapping::user;
 use crate::next::next;
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::{cancel, current, route};
 
 /// Bytes of the type in a `struct msgbuf`.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn msgget(key: key_t, flags: c_int) -> c_int {
     }
     errno::answer_int(
         current::watchful_session()
-            .and_then(|session| session.client().msgget(key, flags, &Me::now())),
+            .and_then(|session| session.client().msgget(key, flags, &Credentials::now())),
     )
 }
 
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn msgsnd(
         return next!(c"msgsnd": fn(c_int, *const c_void, size_t, c_int) -> c_int,
                      (id, message, size, flags), -1);
     }
-    cancel::act();
+    cancel::exit_if_cancelled();
     if send_at_once(id, message.cast(), size).is_some() {
         return 0;
     }
@@ -86,7 +86,7 @@ fn send_at_once(id: c_int, message: *const u8, size: usize) -> Option<()> {
         let kind = message.cast::<c_long>().read_unaligned();
         (kind, std::slice::from_raw_parts(message.add(TYPE_BYTES), size))
     };
-    session.client().msgsnd_at_once(id, kind, payload, &Me::now()).then_some(())
+    session.client().msgsnd_at_once(id, kind, payload, &Credentials::now()).then_some(())
 }
 
 fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), Errno> {
@@ -102,7 +102,7 @@ fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), 
     // SAFETY: the payload was just found to be readable; it is only read, and only during this
     // call.
     let payload = unsafe { std::slice::from_raw_parts(payload, size) };
-    this_client.msgsnd(id, kind, payload, flags & libc::IPC_NOWAIT != 0, &Me::now())
+    this_client.msgsnd(id, kind, payload, flags & libc::IPC_NOWAIT != 0, &Credentials::now())
 }
 
 /// msgrcv(2).
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn msgrcv(
             fn(c_int, *mut c_void, size_t, c_long, c_int) -> ssize_t,
             (id, message, room, kind, flags), -1);
     }
-    cancel::act();
+    cancel::exit_if_cancelled();
     if let Some(bytes) = receive_at_once(id, message.cast(), room, kind, flags) {
         return bytes as ssize_t;
     }
@@ -147,7 +147,7 @@ fn receive_at_once(
     let session = current::existing()?;
     let wanted = Receive::of(kind, room, flags);
     let is_ready = |size: usize| user::check(message, size + TYPE_BYTES, true).is_ok();
-    session.client().msgrcv_at_once(id, wanted, &Me::now(), is_ready, |kind, payload| {
+    session.client().msgrcv_at_once(id, wanted, &Credentials::now(), is_ready, |kind, payload| {
         // SAFETY: the place was just found to be writable, and is the program's to be written to:
         // the payload is no longer than what was asked for.
         unsafe {
@@ -167,7 +167,7 @@ fn receive(
 ) -> Result<usize, Errno> {
     let session = current::session()?;
     let wanted = Receive::of(kind, room, flags);
-    session.client().msgrcv(id, wanted, &Me::now(), &mut |kind, size, copy| {
+    session.client().msgrcv(id, wanted, &Credentials::now(), &mut |kind, size, copy| {
         user::write(message.cast::<c_long>(), kind as c_long)?;
         let payload = message.wrapping_add(TYPE_BYTES);
         user::check(payload, size, true)?;
@@ -204,7 +204,7 @@ fn control(
     buffer: *mut libc::msqid_ds,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let me = Me::now();
+    let me = Credentials::now();
     match command {
         libc::IPC_STAT => {
             user::write(buffer, describe(&this_client.queue_stat(id, &me)?))?;

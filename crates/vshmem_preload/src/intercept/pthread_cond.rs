@@ -177,12 +177,12 @@ fn wait(
     let me = owner::me()?;
     let before = Interruptions::now();
     let sleeper = Sleeper::interrupted_once_after(before.count());
-    cancel::act();
+    cancel::exit_if_cancelled();
     let result = cancellable(before, || condvar.wait(mutex, me, &sleeper, until));
     if before.have_cancellations() {
         // What woke it may have been a signal, which then is another thread's.
         condvar.signal(&Sleeper::uninterrupted());
-        cancel::act();
+        cancel::exit_if_cancelled();
     }
     result
 }

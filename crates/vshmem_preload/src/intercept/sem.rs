@@ -9,7 +9,7 @@ use crate::errno;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
 use crate::mapping::user;
 use crate::next::next;
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::{current, exit, route};
 
 const SEM_UNDO: c_short = 0x1000;
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int
     }
     errno::answer_int(
         current::watchful_session()
-            .and_then(|session| session.client().semget(key, count, flags, &Me::now())),
+            .and_then(|session| session.client().semget(key, count, flags, &Credentials::now())),
     )
 }
 
@@ -171,14 +171,14 @@ fn copy_and_operate<const ROOM: usize>(
             undo: raw.sem_flg & SEM_UNDO != 0,
         };
     }
-    let result = this_client.semop(id, copied, timeout, &Me::now());
+    let result = this_client.semop(id, copied, timeout, &Credentials::now());
     match result {
         // It may be held by a process that has ended.
         Err(Errno::AGAIN)
             if copied.iter().any(|operation| operation.no_wait)
                 && exit::reap_exiting(this_client) =>
         {
-            this_client.semop(id, copied, timeout, &Me::now())
+            this_client.semop(id, copied, timeout, &Credentials::now())
         }
         _ => result,
     }
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn semctl(
         // Programs poll by it: apart from the others, whose frame and table of commands cost as
         // much as it does.
         return call.answer(ask_kernel, |this_client, _| {
-            let value = this_client.semaphore_value(id, number, &Me::now());
+            let value = this_client.semaphore_value(id, number, &Credentials::now());
             value.map(|value| value as c_int)
         });
     }
@@ -223,7 +223,7 @@ fn control(
     argument: usize,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let me = Me::now();
+    let me = Credentials::now();
     let buffer = argument as *mut libc::semid_ds;
     match command {
         GETPID => this_client.semaphore_pid(id, number, &me).map(|pid| pid as c_int),
@@ -262,7 +262,7 @@ fn values_into(
     this_client: &Client,
     id: c_int,
     values: *mut c_ushort,
-    me: &Me,
+    me: &Credentials,
 ) -> Result<c_int, Errno> {
     let count = this_client.semaphore_count(id)?;
     user::check(values.cast_const().cast(), count * size_of::<c_ushort>(), true)?;
@@ -280,7 +280,7 @@ fn values_from(
     this_client: &Client,
     id: c_int,
     values: *const c_ushort,
-    me: &Me,
+    me: &Credentials,
 ) -> Result<c_int, Errno> {
     let count = this_client.semaphore_count(id)?;
     user::check(values.cast(), count * size_of::<c_ushort>(), false)?;

@@ -137,7 +137,7 @@ extern "C-unwind" fn wait_now(semaphore: &SharedSemaphore) -> c_int {
 
 #[inline]
 fn wait(semaphore: &SharedSemaphore, until: Option<Deadline>) -> c_int {
-    cancel::act();
+    cancel::exit_if_cancelled();
     if semaphore.try_wait().is_ok() {
         return 0;
     }

@@ -9,7 +9,7 @@ use crate::mapping::attach::{self, BOUNDARY, SHM_REMAP};
 use crate::mapping::change::replacing;
 use crate::mapping::user;
 use crate::next::next;
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::{current, exit, route};
 use crate::{errno, process};
 
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
                 key,
                 size as u64,
                 flags,
-                &Me::now(),
+                &Credentials::now(),
                 &mapping_cache::Through(session),
             )
         })
@@ -164,7 +164,7 @@ fn control(
     buffer: *mut libc::shmid_ds,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let me = Me::now();
+    let me = Credentials::now();
     match command {
         libc::IPC_STAT => {
             user::write(buffer, describe(&this_client.segment_stat(id, &me)?))?;

@@ -162,11 +162,11 @@ impl Call {
             libc::SYS_exit_group => exit::end(int(a)),
             libc::SYS_chroot => self.in_time(),
             libc::SYS_setrlimit => {
-                limits::limit_is_set(0, a as u32, true);
+                limits::before_limit_is_set(0, a as u32, true);
                 self.passed_on()
             }
             libc::SYS_prlimit64 => {
-                limits::limit_is_set(int(a), b as u32, c != 0);
+                limits::before_limit_is_set(int(a), b as u32, c != 0);
                 self.passed_on()
             }
             libc::SYS_prctl if int(a) == libc::PR_SET_SECCOMP => {
@@ -227,7 +227,7 @@ impl Call {
     /// A call that changes what the calling thread may do.
     fn of_this_thread(self) -> c_long {
         let result = self.in_time();
-        caller::changed_in_this_thread();
+        caller::note_thread_change();
         result
     }
 }

@@ -14,7 +14,7 @@ use crate::attached::{future_locks, mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::{reconcile, user};
 use crate::next::system_call;
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::{current, exit};
 
 /// SHMLBA: addresses are rounded to it.
@@ -81,7 +81,7 @@ fn attach_at(
     let (write, execute) = (flags & SHM_RDONLY == 0, flags & SHM_EXEC != 0);
     counted(
         session,
-        || session.client().shmat(id, write, execute, &Me::now()),
+        || session.client().shmat(id, write, execute, &Credentials::now()),
         |segment| map_segment(session, segment.offset, segment.bytes as usize, target, flags),
         |segment, start| whole(segment, start, rights_of(write, execute)),
     )

@@ -20,6 +20,7 @@ pub struct TableChange {
 }
 
 impl TableChange {
+    /// The session whose attaches it changes.
     pub fn session(&self) -> &'static Session {
         self.session
     }

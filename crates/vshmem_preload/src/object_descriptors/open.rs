@@ -70,7 +70,7 @@ fn compare(file: c_int, known: Descriptor) -> Option<Descriptor> {
         return Some(known);
     }
     // Not in a child of vfork, where the number may be another file than its parent's.
-    if process::is_home()
+    if process::owns_its_memory()
         && let Some(gone) = OPEN.take_if(file, |descriptor| descriptor == known)
     {
         give_up(gone.object);

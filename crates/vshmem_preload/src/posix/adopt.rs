@@ -18,7 +18,7 @@ pub fn is_expected() -> bool {
 /// process may use as the descriptor says. Its name is no proof of that: anybody can write it.
 #[cold]
 pub fn adopt(file: c_int) -> Option<Descriptor> {
-    if !process::is_home() {
+    if !process::owns_its_memory() {
         return None;
     }
     join::join_in_time();

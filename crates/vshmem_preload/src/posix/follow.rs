@@ -17,12 +17,12 @@ use crate::{errno, process};
 
 /// Whether what a call does to the numbers concerns the table.
 fn is_followed() -> bool {
-    !open::is_empty() && process::is_home()
+    !open::is_empty() && process::owns_its_memory()
 }
 
 /// Forgets what a number stands for, if it stands for an object.
 fn forget(file: c_int) -> Option<Descriptor> {
-    object_of(file).filter(|_| process::is_home()).and_then(|_| open::forget(file))
+    object_of(file).filter(|_| process::owns_its_memory()).and_then(|_| open::forget(file))
 }
 
 /// A number stands for its object again: it was not closed after all.
@@ -39,7 +39,7 @@ pub fn close(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
 
 #[cold]
 fn close_known(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    if !process::is_home() {
+    if !process::owns_its_memory() {
         return call();
     }
     let _changing = Attaching::begin();
@@ -70,7 +70,7 @@ pub fn close_range<T>(first: c_uint, last: c_uint, call: impl FnOnce() -> T) -> 
 
 /// dup(2), or fcntl(2) with F_DUPFD, by whatever call: gives a number that was free.
 pub fn duplicate(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    if object_of(file).is_none() || !process::is_home() {
+    if object_of(file).is_none() || !process::owns_its_memory() {
         return call();
     }
     let _changing = Attaching::begin();

@@ -12,14 +12,17 @@ use crate::mapping::user;
 use crate::object_descriptors::{Access, Descriptor, Object, OpenQueue, open};
 use crate::posix::{signals_due, umask};
 use crate::process_shared::deadline;
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::{cancel, current, exit, thread_words};
 
 /// `MQ_PRIO_MAX` of the kernel.
 const PRIORITIES: c_uint = 32768;
 
 /// What mq_attr asks for.
-fn size_of_new(wanted: *const mq_attr, me: &Me) -> Result<Result<QueueSize, Errno>, Errno> {
+fn size_of_new(
+    wanted: *const mq_attr,
+    me: &Credentials,
+) -> Result<Result<QueueSize, Errno>, Errno> {
     if wanted.is_null() {
         return Ok(Ok(QueueSize::DEFAULT));
     }
@@ -58,7 +61,7 @@ pub fn open_queue(
     mode: mode_t,
     wanted: *const mq_attr,
 ) -> Result<c_int, Errno> {
-    let me = Me::now();
+    let me = Credentials::now();
     let create = flags & libc::O_CREAT != 0;
     let size = if create { size_of_new(wanted, &me)? } else { Err(Errno::INVAL) };
     let access = Access::of_flags(flags).ok_or(Errno::INVAL)?;
@@ -93,7 +96,7 @@ pub fn open_queue(
 pub fn unlink(name: &[u8]) -> Result<(), Errno> {
     let this_client = current::watchful_session()?.client();
     exit::reap_exiting(this_client);
-    this_client.mq_unlink(name, &Me::now()).map_err(|errno| match errno {
+    this_client.mq_unlink(name, &Credentials::now()).map_err(|errno| match errno {
         Errno::PERM => Errno::ACCESS,
         other => other,
     })
@@ -170,7 +173,7 @@ pub fn send_at_once(
         // call.
         _ => unsafe { std::slice::from_raw_parts(message, size) },
     };
-    cancel::act();
+    cancel::exit_if_cancelled();
     session.client().mq_send_at_once(found.id(), message, priority)
 }
 
@@ -225,7 +228,7 @@ pub fn send(
         // SAFETY: as in `send_at_once`.
         _ => unsafe { std::slice::from_raw_parts(message, size) },
     };
-    cancel::act();
+    cancel::exit_if_cancelled();
     let mut told = None;
     waiting(found.is_nonblocking(), until, |wait| {
         told = this_client.mq_send(id, message, priority, wait)?;
@@ -250,7 +253,7 @@ pub fn receive_at_once(
         && (priority.is_null()
             || user::check(priority.cast_const().cast(), size_of::<c_uint>(), true).is_ok());
     let session = current::existing().filter(|_| is_usual)?;
-    cancel::act();
+    cancel::exit_if_cancelled();
     // Not yet written to: the message may still be another receiver's.
     let is_ready = |size: usize| user::check(into, size, true).is_ok();
     let room = room.min(isize::MAX as usize);
@@ -302,7 +305,7 @@ pub fn receive(
     let this_client = current::session()?.client();
     let room = room.min(isize::MAX as usize);
     let into: *mut u8 = into.cast();
-    cancel::act();
+    cancel::exit_if_cancelled();
     let mut bytes = 0;
     waiting(found.is_nonblocking(), until, |wait| {
         bytes = this_client.mq_receive(id, room, wait, &mut |sent_with, size, copy| {

@@ -7,7 +7,7 @@ use crate::attached::attach_table::Attaching;
 use crate::attached::mapping_cache;
 use crate::object_descriptors::{Access, Object, open};
 use crate::posix::umask;
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::{current, exit};
 
 /// shm_open(3) of a name without its slash.
@@ -32,7 +32,7 @@ pub fn open(name: &[u8], flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
     let _changing = Attaching::begin();
     let refusals = [Errno::NOSPC, Errno::NOMEM, Errno::NFILE];
     let id = exit::retry_after_reaping(this_client, &refusals, || {
-        this_client.posix_shm_open(name, how, &Me::now(), &backing)
+        this_client.posix_shm_open(name, how, &Credentials::now(), &backing)
     })?;
     let file = open::make(Object::SharedMemory(id), access)?;
     let kept = flags & (libc::O_APPEND | libc::O_NONBLOCK);
@@ -47,5 +47,5 @@ pub fn open(name: &[u8], flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
 /// # Errors
 /// As the man page says.
 pub fn unlink(name: &[u8]) -> Result<(), Errno> {
-    current::watchful_session()?.client().posix_shm_unlink(name, &Me::now())
+    current::watchful_session()?.client().posix_shm_unlink(name, &Credentials::now())
 }

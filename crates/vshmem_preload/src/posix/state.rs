@@ -9,7 +9,7 @@ use vshmem_ipc::Errno;
 
 use crate::errno;
 use crate::object_descriptors::{Object, open};
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::current;
 
 /// Inode numbers of objects begin here: the kernel's of memfds have 32 bits.
@@ -158,7 +158,7 @@ pub fn set_mode(file: c_int, mode: mode_t, call: impl FnOnce() -> c_int) -> c_in
     }
     on_object(file, call, |id| {
         let session = current::session()?;
-        session.client().posix_shm_set_mode(id, mode, &Me::now())
+        session.client().posix_shm_set_mode(id, mode, &Credentials::now())
     })
 }
 
@@ -171,14 +171,14 @@ pub fn set_owner(file: c_int, uid: uid_t, gid: gid_t, call: impl FnOnce() -> c_i
     }
     on_object(file, call, |id| {
         let session = current::session()?;
-        session.client().posix_shm_set_owner(id, given(uid), given(gid), &Me::now())
+        session.client().posix_shm_set_owner(id, given(uid), given(gid), &Credentials::now())
     })
 }
 
 #[cold]
 fn change_queue(id: i32, owner: (Option<u32>, Option<u32>), mode: Option<u32>) -> c_int {
     let changed = current::session()
-        .and_then(|session| session.client().mq_set_owner(id, owner, mode, &Me::now()));
+        .and_then(|session| session.client().mq_set_owner(id, owner, mode, &Credentials::now()));
     errno::answer_unit(changed)
 }
 

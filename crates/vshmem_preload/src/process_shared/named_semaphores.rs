@@ -16,7 +16,7 @@ use crate::attached::attach_table::Attaching;
 use crate::attached::mapping_cache::{self, Through};
 use crate::process;
 use crate::process_shared::{semaphore_at, semaphore_page};
-use crate::session::caller::Me;
+use crate::session::caller::Credentials;
 use crate::session::{current, exit};
 
 /// Bytes of an object.
@@ -98,7 +98,7 @@ fn open_object(session: &Session, name: &[u8], how: How) -> Result<i32, Errno> {
     };
     let client = session.client();
     if !how.exclusive {
-        match client.posix_shm_open(name, existing, &Me::now(), &Through(session)) {
+        match client.posix_shm_open(name, existing, &Credentials::now(), &Through(session)) {
             Err(Errno::NOENT) if how.create => {}
             opened => return opened,
         }
@@ -110,7 +110,7 @@ fn open_object(session: &Session, name: &[u8], how: How) -> Result<i32, Errno> {
     let fill = |offset| make_semaphore(session, offset, how.value);
     let beginning = Beginning { bytes: PAGE, fill: &fill };
     exit::retry_after_reaping(client, &[Errno::NOSPC, Errno::NOMEM, Errno::NFILE], || {
-        client.posix_shm_open_filled(name, new, beginning, &Me::now(), &Through(session))
+        client.posix_shm_open_filled(name, new, beginning, &Credentials::now(), &Through(session))
     })
 }
 
@@ -169,7 +169,7 @@ pub fn close(at: *const libc::sem_t) -> Option<()> {
 /// # Errors
 /// As the man page says.
 pub fn unlink(name: &SemaphoreName) -> Result<(), Errno> {
-    current::watchful_session()?.client().posix_shm_unlink(name.bytes(), &Me::now())
+    current::watchful_session()?.client().posix_shm_unlink(name.bytes(), &Credentials::now())
 }
 
 /// A semaphore that is open.

@@ -30,7 +30,7 @@ pub fn watch(session: &Session) {
 
 /// Sees to it that there is an agent, if that was not done within this second.
 #[inline(never)]
-pub fn peek() {
+pub fn ensure_once_a_second() {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let now = vshmem_mem::seconds_now();
     if LAST.load(Ordering::Relaxed) != now && LAST.swap(now, Ordering::Relaxed) != now {

@@ -41,11 +41,11 @@ impl Known {
     }
 
     #[inline]
-    fn get(&self, changes: u32) -> Option<Me> {
+    fn get(&self, changes: u32) -> Option<Credentials> {
         if self.changes.load(Ordering::Acquire) != changes {
             return None;
         }
-        let me = Me {
+        let me = Credentials {
             uid: self.uid.load(Ordering::Relaxed),
             gid: self.gid.load(Ordering::Relaxed),
             capabilities: self.capabilities.load(Ordering::Relaxed),
@@ -57,7 +57,7 @@ impl Known {
     }
 
     /// Not if another thread does it.
-    fn set(&self, changes: u32, me: Me) {
+    fn set(&self, changes: u32, me: Credentials) {
         let mine = self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if !mine {
             return;
@@ -96,25 +96,25 @@ pub fn begin_child() {
 }
 
 /// To be called when the credentials of all threads may have changed.
-pub fn changed() {
+pub fn note_change() {
     CHANGES.fetch_add(1, Ordering::Release);
 }
 
 /// To be called when those of the calling thread may have changed.
-pub fn changed_in_this_thread() {
+pub fn note_thread_change() {
     BY_THREAD.store(true, Ordering::Release);
-    changed();
+    note_change();
 }
 
 /// A thread's own credentials.
 #[derive(Debug, Clone, Copy)]
-pub struct Me {
+pub struct Credentials {
     uid: u32,
     gid: u32,
     capabilities: u32,
 }
 
-impl Me {
+impl Credentials {
     /// As they are now.
     #[inline]
     pub fn now() -> Self {
@@ -171,7 +171,7 @@ impl Me {
     }
 }
 
-impl Caller for Me {
+impl Caller for Credentials {
     fn uid(&self) -> u32 {
         self.uid
     }

@@ -30,7 +30,7 @@ pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
 
 /// Acts on a cancellation that is pending, and so may not return.
 #[inline]
-pub fn act() {
+pub fn exit_if_cancelled() {
     // SAFETY: glibc's unwinding takes the frames from here to the program's off the stack. None of
     // them has anything to clean up (this is called first thing in these calls, or when they have
     // cleaned up), and this library is built without landing pads (panic = "abort").
@@ -43,7 +43,7 @@ pub fn point<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> 
     loop {
         // In this order: a cancellation acts here, or ends the sleep.
         let before = Interruptions::now();
-        act();
+        exit_if_cancelled();
         match cancellable(before, &mut call) {
             // It may have been meant for another thread, or have been disabled.
             Err(Errno::INTR) if before.are_cancellations() => {}

@@ -43,6 +43,6 @@ fn make_session(refusal: &mut Errno) -> Option<&'static Session> {
 #[inline]
 pub fn watchful_session() -> Result<&'static Session, Errno> {
     let session = session()?;
-    agent::peek();
+    agent::ensure_once_a_second();
     Ok(session)
 }

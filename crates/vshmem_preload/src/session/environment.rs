@@ -205,7 +205,7 @@ impl Environment {
     unsafe fn with_words(envp: *const *const c_char, rejoins: bool) -> Self {
         // A thread has one child of vfork at a time: the last one is over.
         LeftBehind::give_back();
-        let is_away = !process::is_home();
+        let is_away = !process::owns_its_memory();
         let untouched = Self { original: envp, added: None, preload: None, is_away: false };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
         // SAFETY: the same contract.

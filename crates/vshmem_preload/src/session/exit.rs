@@ -21,7 +21,7 @@ pub fn ending() -> Option<&'static Client> {
     let this_client = process::joined()?.client();
     let mine = !process::is_unknown_child()
         && this_client.is_process(rustix::process::getpid())
-        && !process::is_namesake();
+        && !process::has_parents_pid();
     mine.then_some(this_client)
 }
 

@@ -239,7 +239,7 @@ fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
         && let (Some(session), Some(kept)) = (process::joined(), take_kept())
     {
         errno::untouched(|| match u32::try_from(child) {
-            Ok(pid) => session.client().name_child(kept, pid),
+            Ok(pid) => session.client().record_child_pid(kept, pid),
             Err(_) => session.client().cancel_child(kept),
         });
     }

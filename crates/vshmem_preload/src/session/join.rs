@@ -26,14 +26,14 @@ pub fn begin() {
     if ![FRESH, READY, process::this_thread()].contains(&setup) {
         SETUP.store(FRESH, Ordering::Release);
     }
-    process::is_at_home_now();
+    process::record_own_memory();
 }
 
 /// Joins in advance: after what the program is about to do (chroot, giving up its rights) the pool
 /// may be out of reach. A program that has made no call yet would otherwise find none to join at
 /// its first.
 pub fn join_in_time() {
-    if process::joined().is_none() && process::is_home() {
+    if process::joined().is_none() && process::owns_its_memory() {
         // What fails is reported at the first call.
         let _ = errno::untouched(|| cancel::uncancelled(set_up));
     }
@@ -59,6 +59,10 @@ pub fn rejoin() {
     }
 }
 
+/// Joins the pool at the first call that needs it; the session from then on.
+///
+/// # Errors
+/// Why it cannot be joined.
 #[cold]
 pub fn set_up() -> Result<&'static Session, Errno> {
     let me = process::this_thread();
@@ -90,7 +94,11 @@ pub fn set_up() -> Result<&'static Session, Errno> {
             SETUP.store(READY, Ordering::Release);
             let session = process::inherited().ok_or(Errno::NOSYS)?;
             // Asked once, and now: a program may come to forbid itself to ask.
-            let _ = (caller::Me::now(), mapping_cache::is_allowed(), vshmem_mem::Instant::now());
+            let _ = (
+                caller::Credentials::now(),
+                mapping_cache::is_allowed(),
+                vshmem_mem::Instant::now(),
+            );
             agent::watch(session);
             Ok(session)
         }

@@ -7,13 +7,13 @@
 use vshmem_ipc::Caller;
 use vshmem_session::Session;
 
-use super::caller::Me;
+use super::caller::Credentials;
 use crate::object_descriptors::marker::{Found, Maker};
 use crate::object_descriptors::{Descriptor, Object};
 
 /// Whether this process may use what a descriptor that has come from elsewhere stands for.
 pub fn may_use(session: &Session, Found { descriptor, maker }: Found) -> bool {
-    may_open(session, descriptor, &Me::now())
+    may_open(session, descriptor, &Credentials::now())
         || may_open(session, descriptor, &maker)
         || owner_of(session, descriptor.object) == Some(maker.uid)
 }

@@ -12,7 +12,7 @@ use crate::doorbell::MOST_VECTORS;
 pub enum ServeError {
     /// It is not a file of this host.
     #[error(
-        "pool {name}: {} is lent to this guest; only the host can serve the pool behind it", path.display()
+        "pool {name}: {} is a device of this guest; only the host can serve the pool behind it", path.display()
     )]
     NotOurs {
         /// The pool.
@@ -22,7 +22,7 @@ pub enum ServeError {
     },
     /// It is one for device-dax.
     #[error(
-        "pool {name}: it was made with --dax, so a label lies in front of it, which ivshmem guests would take for the pool. Lend it as an nvdimm (`vshmem pool show {name} --as qemu`), or create one without --dax"
+        "pool {name}: it was made with --dax, so a label lies in front of it, which ivshmem guests would read as the beginning of the pool. Attach it as an nvdimm (`vshmem pool show {name} --as qemu`), or create one without --dax"
     )]
     Labelled {
         /// The pool.

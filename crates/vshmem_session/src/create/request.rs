@@ -65,7 +65,7 @@ pub enum CreateError {
         error: GeometryError,
     },
     /// No such limit.
-    #[error("limit {0:?}: there is none of that name; there are {names}", names = limit_names())]
+    #[error("limit {0:?}: there is no such limit. The limits are {names}", names = limit_names())]
     Limit(String),
     /// More is to be prepared than there is.
     #[error(
@@ -119,7 +119,7 @@ pub enum CreateError {
     },
     /// The data pages cannot be cut up so.
     #[error(
-        "pool {name}: it cannot have a range of pages on each of {} nodes: they are at most {NODE_RANGES}, and each takes {} at least beside the tables. Take a larger --size, or put pages on these nodes in turn: `--numa interleave:{}`", nodes.len(), size(*unit), list(nodes)
+        "pool {name}: it cannot have a range of pages on each of {} nodes: a pool has at most {NODE_RANGES} ranges, and each needs at least {} in addition to the tables. Take a larger --size, or put pages on these nodes in turn: `--numa interleave:{}`", nodes.len(), size(*unit), list(nodes)
     )]
     Cut {
         /// The name.
@@ -163,7 +163,7 @@ pub enum CreateError {
     },
     /// Another file than the one that was looked at.
     #[error(
-        "pool {name}: {} was replaced by another file meanwhile, which was left alone. Look at it with `vshmem pool show {}`, and remove it then", path.display(), path.display()
+        "pool {name}: another file replaced {} during this command. It was not removed. Look at it with `vshmem pool show {}`, and remove it if it is not needed", path.display(), path.display()
     )]
     Replaced {
         /// The name.
@@ -173,7 +173,7 @@ pub enum CreateError {
     },
     /// As `Replaced`, and a third file has come to its place since.
     #[error(
-        "pool {name}: {path} was replaced by another file meanwhile, which was not removed and is {kept} now, as there is a third file in its place. Look at both with `vshmem pool show {kept}` and `vshmem pool show {path}`, and remove what is not needed", path = path.display(), kept = kept.display()
+        "pool {name}: another file replaced {path} during this command. It was kept and is now {kept}; a third file is at {path}. Look at both with `vshmem pool show {kept}` and `vshmem pool show {path}`, and remove what is not needed", path = path.display(), kept = kept.display()
     )]
     Kept {
         /// The name.
@@ -251,9 +251,7 @@ fn possible(name: &str, error: &GeometryError) -> String {
     let nearest = if value < least { least } else { most };
     if *limit == "size" {
         let mib = nearest.div_ceil(1 << 20);
-        return format!(
-            "The nearest, beside the same limits: `vshmem pool create {name} --size {mib}M`"
-        );
+        return format!("The nearest with these limits: `vshmem pool create {name} --size {mib}M`");
     }
     format!("The nearest: `vshmem pool create {name} --size 1G --limit {limit}={nearest}`")
 }

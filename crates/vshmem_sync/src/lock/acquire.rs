@@ -42,11 +42,13 @@ pub(super) struct Wait {
 }
 
 impl Wait {
+    /// Whether it has waited for [`LONGEST`].
     #[cfg(not(loom))]
     pub fn is_over(&mut self) -> bool {
         self.is_over_at(vshmem_mem::Instant::now())
     }
 
+    /// Whether it has waited for [`LONGEST`].
     #[cfg(loom)]
     pub fn is_over(&mut self) -> bool {
         let _ = Self::is_over_at;

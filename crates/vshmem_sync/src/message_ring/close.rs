@@ -53,7 +53,7 @@ impl<const N: usize> MessageRing<N> {
     ///
     /// # Errors
     /// When the ring is corrupt.
-    pub fn bar(map: &Map, base: u64) -> Result<(), Fault> {
+    pub fn close_tail(map: &Map, base: u64) -> Result<(), Fault> {
         for _ in 0..MOST_LOOKS {
             let ring = Self::read(map, base)?;
             let tail = ring.slot_of(ring.tail);
@@ -79,7 +79,7 @@ impl<const N: usize> MessageRing<N> {
     /// if its message had come and gone. `chunk` holds a copy of the message of
     /// [`Self::inline_tail`]. `None` if the tail is not closed, or that message has no chunk.
     #[must_use]
-    pub fn passed(&self, chunk: Option<u32>) -> Option<(RingSlot<N>, u64)> {
+    pub fn words_to_pass(&self, chunk: Option<u32>) -> Option<(RingSlot<N>, u64)> {
         let ring_slot = self.slot_of(self.tail);
         let next = match self.inline_tail() {
             // The change raises the tag, which is its payload.
@@ -102,7 +102,7 @@ impl<const N: usize> MessageRing<N> {
 
     /// What a change under the lock has to write to take all messages out of a frozen ring: the
     /// slots and their new words. The ring stays closed: the tail does.
-    pub fn emptied(&self) -> impl Iterator<Item = (RingSlot<N>, u64)> + '_ {
+    pub fn words_to_empty(&self) -> impl Iterator<Item = (RingSlot<N>, u64)> + '_ {
         let tail = self.slot_of(self.tail);
         self.messages().map(move |ring_slot| {
             let free = ring_slot.taken().word & !(CLOSED | CHUNK | OLDEST);
@@ -114,21 +114,21 @@ impl<const N: usize> MessageRing<N> {
     /// What a change under the lock has to write to open a ring that is closed and empty: the slot
     /// and its new word. `None` for any other ring.
     #[must_use]
-    pub fn opened(&self) -> Option<(RingSlot<N>, u64)> {
-        self.passed(None).filter(|_| self.head == self.tail && self.makes_sense())
+    pub fn words_to_open(&self) -> Option<(RingSlot<N>, u64)> {
+        self.words_to_pass(None).filter(|_| self.head == self.tail && self.makes_sense())
     }
 
     /// What a change under the lock has to write to close a ring that no thread uses yet. `None` if
     /// it is closed.
     #[must_use]
-    pub fn closed(&self) -> Option<(RingSlot<N>, u64)> {
+    pub fn words_to_close(&self) -> Option<(RingSlot<N>, u64)> {
         let ring_slot = self.slot_of(self.tail);
         (!self.is_frozen()).then_some((ring_slot, ring_slot.word | CLOSED))
     }
 
     /// What a change under the lock has to write to make an open and empty ring of words that are
     /// invalid: no client's late compare-and-swap finds its word in it.
-    pub fn renewed(&self) -> impl Iterator<Item = (RingSlot<N>, u64)> + '_ {
+    pub fn words_to_renew(&self) -> impl Iterator<Item = (RingSlot<N>, u64)> + '_ {
         let words = self.renewed_words();
         (0..N).map(move |index| (self.ring_slot(index), words[index]))
     }

@@ -53,14 +53,14 @@ fn reopen(map: &Map) -> Vec<u32> {
     let ring = <MessageRing>::read(map, 0).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense());
     let left = ring.messages().filter_map(|ring_slot| number(map, ring_slot)).collect();
-    for (ring_slot, word) in ring.emptied() {
+    for (ring_slot, word) in ring.words_to_empty() {
         assert!(map.replace(ring_slot.at, ring_slot.word, word).expect("a word"));
         assert!(<MessageRing>::read(map, 0).expect("a ring").is_frozen());
     }
     let ring = <MessageRing>::read(map, 0).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense());
     assert_eq!((ring.tail(), ring.messages().count()), (Tail::Closed, 0));
-    let (ring_slot, word) = ring.opened().expect("a closed ring");
+    let (ring_slot, word) = ring.words_to_open().expect("a closed ring");
     assert!(map.replace(ring_slot.at, ring_slot.word, word).expect("a word"));
     left
 }
@@ -148,16 +148,18 @@ fn messages_of_random_types_come_out_as_from_a_list() {
         match random >> 20 & 15 {
             0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
             1 => {
-                <MessageRing>::bar(&map, 0).expect("a barrier");
+                <MessageRing>::close_tail(&map, 0).expect("a barrier");
                 assert_eq!(fill(&map, 1), Tail::Closed);
                 let ring = <MessageRing>::read(&map, 0).expect("a ring");
                 // A message in the tail's slot itself goes into a chunk.
                 let moved = ring.inline_tail().and_then(|ring_slot| number(&map, ring_slot));
-                assert!(moved.is_none() || ring.passed(None).is_none());
-                let (ring_slot, word) = ring.passed(moved).expect("a closed tail");
+                assert!(moved.is_none() || ring.words_to_pass(None).is_none());
+                let (ring_slot, word) = ring.words_to_pass(moved).expect("a closed tail");
                 let seen = ring_slot.cell(&map).expect("a cell");
                 assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"));
-                assert!(<MessageRing>::read(&map, 0).expect("a ring").passed(moved).is_none());
+                assert!(
+                    <MessageRing>::read(&map, 0).expect("a ring").words_to_pass(moved).is_none()
+                );
             }
             2..9 => {
                 let number = (last + 1) << 2 | kind;
@@ -230,8 +232,8 @@ fn words_that_make_no_sense_are_told_and_can_be_renewed() {
         map.store(slot * CELL_BYTES, word, Ordering::Relaxed).expect("a word");
     }
     let ring = <MessageRing>::read(&map, 0).expect("a ring");
-    assert!(!ring.makes_sense() && ring.opened().is_none());
-    for (ring_slot, word) in ring.renewed() {
+    assert!(!ring.makes_sense() && ring.words_to_open().is_none());
+    for (ring_slot, word) in ring.words_to_renew() {
         assert!(map.replace(ring_slot.at, ring_slot.word, word).expect("a word"));
     }
     let ring = <MessageRing>::read(&map, 0).expect("a ring");

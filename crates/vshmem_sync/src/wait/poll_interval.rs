@@ -32,10 +32,12 @@ pub(super) struct PollIntervals {
 }
 
 impl PollIntervals {
+    /// Those that were measured as the better ones for this kind of processor.
     pub fn of_this_processor() -> Self {
         Self { of_word: if is_amd() { SHORT } else { USUAL } }
     }
 
+    /// Ticks between two polls.
     #[inline]
     pub fn ticks(&self, polled: Polled) -> u64 {
         match polled {

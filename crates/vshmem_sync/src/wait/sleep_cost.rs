@@ -43,6 +43,7 @@ pub(super) struct SleepCost {
 }
 
 impl SleepCost {
+    /// Nothing is measured yet; with `is_forbidden` nothing ever is.
     pub fn new(is_forbidden: bool) -> Self {
         Self {
             is_measured: !is_forbidden,

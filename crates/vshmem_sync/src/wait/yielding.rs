@@ -48,6 +48,7 @@ pub(crate) struct Yielding {
 }
 
 impl Yielding {
+    /// The first [`REST`] waits do not yield.
     pub fn new() -> Self {
         Self {
             rest: AtomicU32::new(REST),

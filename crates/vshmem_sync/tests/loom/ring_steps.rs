@@ -118,7 +118,7 @@ pub fn leave_any(map: &Map) -> Vec<u64> {
     let ring = <MessageRing>::read(map, RING).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
     let left = ring.messages().map(|ring_slot| text_in(map, ring_slot)).collect();
-    for (ring_slot, word) in ring.emptied() {
+    for (ring_slot, word) in ring.words_to_empty() {
         let seen = ring_slot.cell(map).expect("a cell");
         assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not frozen");
     }
@@ -209,7 +209,7 @@ pub fn send_unless_awaited(map: &Map, message: u32) -> bool {
 
 /// Lies down for a type as the change under the lock does; false when there is a message of it.
 pub fn lie_down(map: &Map, kind: u32) -> bool {
-    <MessageRing>::bar(map, RING).expect("a barrier");
+    <MessageRing>::close_tail(map, RING).expect("a barrier");
     let ring = <MessageRing>::read(map, RING).expect("a ring");
     let found =
         ring.messages().filter_map(|ring_slot| ring_slot.chunk()).any(|number| number / 10 == kind);
@@ -223,14 +223,14 @@ pub fn lie_down(map: &Map, kind: u32) -> bool {
 
 /// Closes the tail for a moment, as the thread does that looks whether it may lie down.
 pub fn bar_and_pass(map: &Map) {
-    <MessageRing>::bar(map, RING).expect("a barrier");
+    <MessageRing>::close_tail(map, RING).expect("a barrier");
     pass(map, &<MessageRing>::read(map, RING).expect("a ring"));
 }
 
 /// Lets senders pass a closed tail; a text in its slot goes into the chunk of that number.
 fn pass(map: &Map, ring: &MessageRing) {
     let moved = ring.inline_tail().map(|ring_slot| text_in(map, ring_slot) as u32);
-    let (ring_slot, word) = ring.passed(moved).expect("a closed tail");
+    let (ring_slot, word) = ring.words_to_pass(moved).expect("a closed tail");
     let seen = ring_slot.cell(map).expect("a cell");
     assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not closed");
 }
@@ -248,7 +248,7 @@ pub fn leave(map: &Map) -> Vec<u32> {
     <MessageRing>::close(map, RING).expect("a close");
     let ring = <MessageRing>::read(map, RING).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
-    for (ring_slot, word) in ring.emptied() {
+    for (ring_slot, word) in ring.words_to_empty() {
         let seen = ring_slot.cell(map).expect("a cell");
         assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not frozen");
     }
@@ -258,7 +258,7 @@ pub fn leave(map: &Map) -> Vec<u32> {
 /// Opens it again, as the change under the lock does.
 pub fn open(map: &Map) {
     let ring = <MessageRing>::read(map, RING).expect("a ring");
-    let (ring_slot, word) = ring.opened().expect("a closed ring");
+    let (ring_slot, word) = ring.words_to_open().expect("a closed ring");
     let seen = ring_slot.cell(map).expect("a cell");
     assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not closed");
 }

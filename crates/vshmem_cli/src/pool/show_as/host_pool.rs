@@ -40,7 +40,7 @@ impl HostPool {
         let path = std::path::absolute(link.path()).unwrap_or_else(|_| link.path().to_owned());
         let Some(file) = link.file() else {
             return failed(format!(
-                "pool {name}: {} is lent to this guest; ask on the host",
+                "pool {name}: {} is a device of this guest; ask on the host",
                 path.display()
             ));
         };

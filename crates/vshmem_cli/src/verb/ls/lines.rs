@@ -8,6 +8,7 @@ use vshmem_session::nodes_of;
 
 use crate::node_bytes::NodeBytes;
 
+/// What `vshmem ls` prints; a table that was not asked for is absent.
 #[derive(Debug, Serialize)]
 pub struct Contents {
     pub pool: String,
@@ -53,6 +54,7 @@ pub struct Common {
     pub perms: String,
 }
 
+/// A segment of System V.
 #[derive(Debug, Serialize)]
 pub struct SegmentLine {
     #[serde(flatten)]
@@ -83,6 +85,7 @@ pub struct PosixCommon {
     pub perms: String,
 }
 
+/// A shared memory object of POSIX.
 #[derive(Debug, Serialize)]
 pub struct PosixShmLine {
     #[serde(flatten)]
@@ -97,6 +100,7 @@ pub struct PosixShmLine {
     pub last: Option<String>,
 }
 
+/// A message queue of System V.
 #[derive(Debug, Serialize)]
 pub struct QueueLine {
     #[serde(flatten)]
@@ -109,6 +113,7 @@ pub struct QueueLine {
     pub waiters: Vec<String>,
 }
 
+/// A message queue of POSIX.
 #[derive(Debug, Serialize)]
 pub struct PosixQueueLine {
     #[serde(flatten)]
@@ -126,6 +131,7 @@ pub struct PosixQueueLine {
     pub waiters: Vec<String>,
 }
 
+/// A semaphore set.
 #[derive(Debug, Serialize)]
 pub struct SemaphoreLine {
     #[serde(flatten)]
@@ -135,6 +141,7 @@ pub struct SemaphoreLine {
     pub waiters: Vec<String>,
 }
 
+/// A domain that has joined the pool.
 #[derive(Debug, Serialize)]
 pub struct DomainLine {
     pub index: u32,
@@ -148,6 +155,7 @@ pub struct DomainLine {
     pub here: bool,
 }
 
+/// A process that has joined the pool.
 #[derive(Debug, Serialize)]
 pub struct ClientLine {
     pub index: u32,
@@ -162,6 +170,7 @@ pub struct ClientLine {
     pub sleeping: u32,
 }
 
+/// A lock that is held.
 #[derive(Debug, Serialize)]
 pub struct LockLine {
     pub lock: String,

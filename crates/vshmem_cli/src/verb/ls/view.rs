@@ -64,6 +64,7 @@ impl View {
         here.map(|waiter| self.participants.client(waiter.client)).collect()
     }
 
+    /// `None`: it is no segment of System V.
     pub fn segment(&self, row: &ObjectDetails) -> Option<SegmentLine> {
         const SHM_LOCKED: u32 = 0o2000;
         let Particulars::Segment { offset, bytes, attached, doomed, creator, last, .. } =
@@ -88,6 +89,7 @@ impl View {
         })
     }
 
+    /// `None`: it is no shared memory object of POSIX.
     pub fn posix_shm(&self, row: &ObjectDetails) -> Option<PosixShmLine> {
         let Particulars::Segment { bytes, attached, opened, creator, last, .. } = row.particulars
         else {
@@ -117,6 +119,7 @@ impl View {
         PosixCommon { name, id, owner, uid, perms }
     }
 
+    /// `None`: it is no message queue of System V.
     pub fn queue(&self, row: &ObjectDetails) -> Option<QueueLine> {
         let Particulars::Queue { bytes, count, limit, sender, receiver, .. } = row.particulars
         else {
@@ -136,6 +139,7 @@ impl View {
         })
     }
 
+    /// `None`: it is no message queue of POSIX.
     pub fn posix_queue(&self, row: &ObjectDetails) -> Option<PosixQueueLine> {
         let Particulars::Queue {
             bytes,
@@ -166,6 +170,7 @@ impl View {
         })
     }
 
+    /// `None`: it is no semaphore set.
     pub fn semaphore(&self, row: &ObjectDetails) -> Option<SemaphoreLine> {
         let Particulars::Semaphore { count, last, .. } = row.particulars else {
             return None;
@@ -178,6 +183,7 @@ impl View {
         })
     }
 
+    /// The line of a domain, with its state as of now.
     pub fn domain(&self, row: &DomainRow) -> DomainLine {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let age = now.saturating_sub(u64::from(row.renewed));
@@ -202,6 +208,7 @@ impl View {
         }
     }
 
+    /// The line of a process, with its state as of now.
     pub fn client(&self, row: &ClientRow) -> ClientLine {
         let here = self.participants.domain(row.domain).is_some_and(is_here);
         let over = self.participants.is_over(row);
@@ -227,6 +234,7 @@ impl View {
         }
     }
 
+    /// The locks that are held now.
     pub fn locks(&self, pool: &Pool) -> Result<Vec<LockLine>, Failure> {
         let rows = pool.locks().map_err(unreadable(&pool.name()))?;
         let line = |row: vshmem_ipc::LockRow| LockLine {

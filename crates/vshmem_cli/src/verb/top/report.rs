@@ -11,6 +11,7 @@ use super::reading::Reading;
 use super::sort::Sort;
 use crate::verb::ls::view::View;
 
+/// What `vshmem top` prints for one interval. All rates are per second.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub pool: String,
@@ -36,6 +37,7 @@ pub struct Total {
     pub wakeups: f64,
 }
 
+/// A domain.
 #[derive(Debug, Serialize)]
 pub struct Domain {
     pub index: u32,
@@ -49,6 +51,7 @@ pub struct Domain {
     pub wakeups: f64,
 }
 
+/// A process.
 #[derive(Debug, Serialize)]
 pub struct Client {
     pub process: String,
@@ -63,6 +66,7 @@ pub struct Client {
     pub wakeups: f64,
 }
 
+/// A segment, a semaphore set or a queue.
 #[derive(Debug, Serialize)]
 pub struct Object {
     pub kind: &'static str,
@@ -80,6 +84,7 @@ pub struct Object {
     pub waiting: u32,
 }
 
+/// A process that sleeps in a call.
 #[derive(Debug, Serialize)]
 pub struct Waiting {
     pub process: String,

@@ -120,6 +120,6 @@ pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
         Ok(Ok(()))
     });
     flatten(step)?;
-    doorbell::wake_all(context, &wakes);
+    doorbell::wake_listed(context, &wakes);
     Ok(())
 }

@@ -8,8 +8,8 @@ use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, QUEUE_PRIORITIES, RING_PAYLOAD_BYTES
 
 use crate::context::Context;
 use crate::error::Failure;
+use crate::msg::posix::at_once;
 use crate::msg::posix::lookup::{find, gone};
-use crate::msg::posix::short;
 use crate::msg::queue::{Receive, Wait, at};
 use crate::msg::waiters::Deliver;
 use crate::msg::{receive, send};
@@ -28,10 +28,10 @@ fn priority_of(mtype: i64) -> u32 {
 /// Sends a short message if nothing stands in the way; says whether it did.
 #[inline(always)]
 pub(crate) fn send_at_once(context: &Context, id: i32, message: &[u8], priority: u32) -> bool {
-    priority < QUEUE_PRIORITIES && short::send(context, id, type_of(priority), message).is_some()
+    priority < QUEUE_PRIORITIES && at_once::send(context, id, type_of(priority), message).is_some()
 }
 
-/// Takes a short message if nothing stands in the way; see [`short::receive`].
+/// Takes a short message if nothing stands in the way; see [`at_once::receive`].
 #[inline(always)]
 pub(crate) fn receive_at_once(
     context: &Context,
@@ -40,7 +40,7 @@ pub(crate) fn receive_at_once(
     is_ready: impl FnOnce(usize) -> bool,
     deliver: impl FnOnce(u32, &[u8]),
 ) -> Option<usize> {
-    short::receive(context, id, room, is_ready, |mtype, payload| {
+    at_once::receive(context, id, room, is_ready, |mtype, payload| {
         deliver(priority_of(mtype), payload)
     })
 }

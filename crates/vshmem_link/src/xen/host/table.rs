@@ -60,6 +60,7 @@ fn outside(_: vshmem_mem::OutOfPool) -> Errno {
 }
 
 impl Table {
+    /// The grant table that lies in `map`.
     pub fn of(map: Map) -> Self {
         Self { map }
     }

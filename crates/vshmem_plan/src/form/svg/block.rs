@@ -17,6 +17,7 @@ pub(super) struct Block {
 }
 
 impl Block {
+    /// A block of that size, in pixels, that shows nothing.
     pub fn empty(width: u32, height: u32) -> Self {
         Self { width, height, content: String::new(), frame: None }
     }

@@ -39,6 +39,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// An entry without a range.
     pub const fn new() -> Self {
         Self {
             state: AtomicU32::new(FREE),
@@ -50,6 +51,7 @@ impl Entry {
         }
     }
 
+    /// Whether it holds a range that no thread uses, and as wanted.
     pub fn is(&self, wanted: impl Fn(&Self) -> bool) -> bool {
         self.state.load(Ordering::Acquire) == CACHED && wanted(self)
     }
@@ -92,14 +94,17 @@ impl Entry {
         kept
     }
 
+    /// Where its range begins in this process, and its bytes.
     pub fn range(&self) -> (usize, usize) {
         (self.start.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
+    /// Whether it maps exactly these bytes of the pool.
     pub fn shows(&self, offset: u64, bytes: usize) -> bool {
         self.offset.load(Ordering::Relaxed) == offset && self.bytes.load(Ordering::Relaxed) == bytes
     }
 
+    /// Whether these bytes of the pool are among those that it maps.
     pub fn covers(&self, offset: u64, bytes: u64) -> bool {
         let begin = self.offset.load(Ordering::Relaxed);
         let end = begin.saturating_add(self.bytes.load(Ordering::Relaxed) as u64);

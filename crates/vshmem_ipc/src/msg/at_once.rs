@@ -1,6 +1,6 @@
-//! A System V message on the way that most take: through a ring that nothing stands in the way of.
+//! A System V message at once, as most go: one attempt at a ring that nothing stands in the way of.
 //!
-//! See [`crate::msg::glimpse`] for what all such ways have in common.
+//! See [`crate::msg::glimpse`] for what all such attempts have in common.
 
 use vshmem_sync::{RingSlot, RingWords, leave_lines};
 use vshmem_wire::RING_PAYLOAD_BYTES;
@@ -43,7 +43,7 @@ pub(crate) fn send(
 
 /// The same through a long ring. The caller has checked payload and type.
 #[inline(never)]
-pub(crate) fn send_long(
+pub(crate) fn send_in_long_ring(
     context: &Context,
     id: i32,
     mtype: i64,
@@ -118,7 +118,7 @@ pub(crate) fn receive(
 
 /// The same through a long ring.
 #[inline(never)]
-pub(crate) fn receive_long(
+pub(crate) fn receive_from_long_ring(
     context: &Context,
     id: i32,
     wanted: Receive,
@@ -174,7 +174,7 @@ fn receive_at<const WORDS: usize, const N: usize>(
     } else if size <= MEDIUM_COPY {
         message.take(context, &mut [0; MEDIUM_COPY][..size], deliver)
     } else {
-        message.take_long(context, size, deliver)
+        message.take_large(context, size, deliver)
     }
 }
 
@@ -206,7 +206,7 @@ impl<const N: usize> Message<'_, N> {
 
     /// No stack need be so deep, and an idle queue does not keep the chunk.
     #[inline(never)]
-    fn take_long(
+    fn take_large(
         self,
         context: &Context,
         size: usize,

@@ -18,7 +18,7 @@ use crate::notify::Notifier;
 use crate::stay::{AgentOptions, Stay};
 use crate::watch::{Ending, Watch};
 
-/// How often a keeper looks whether another agent has left, and how long it waits before it joins
+/// How often a permanent agent looks whether another agent has left, and how long it waits before it joins
 /// again after its domain was evicted.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -34,35 +34,35 @@ enum Outcome {
 }
 
 /// Is the agent for as long as is wanted. Does nothing if there is one already.
-pub fn serve(wanted: &AgentOptions) -> Result<(), AgentError> {
+pub fn run_agent(wanted: &AgentOptions) -> Result<(), AgentError> {
     let path = &wanted.path;
     allow_many_descriptors();
     let cannot_lock = |error| AgentError::Lock { path: path.to_owned(), error };
-    let keeper = match wanted.stay {
+    let permanent_lock = match wanted.stay {
         Stay::WhileInUse => None,
         Stay::WhileThePoolExists => {
             let taken = RoleLock::take(Role::PermanentAgent, path).map_err(cannot_lock)?;
-            let Some(keeper) = taken else { return Ok(()) };
-            Some(keeper)
+            let Some(lock) = taken else { return Ok(()) };
+            Some(lock)
         }
     };
     let mut was_evicted = false;
     loop {
         // Before the path is opened again: another user's file may lie there by now.
-        if keeper.as_ref().is_some_and(|keeper| keeper.is_orphaned(path)) {
+        if permanent_lock.as_ref().is_some_and(|lock| lock.is_orphaned(path)) {
             return Ok(());
         }
         if let Some(lock) = RoleLock::take(Role::Agent, path).map_err(cannot_lock)? {
-            match serve_once(wanted, lock) {
-                // What a keeper was asked for has not ended with the domain.
-                Ok(Outcome::Evicted) if keeper.is_some() => was_evicted = true,
+            match run_once(wanted, lock) {
+                // What a permanent agent was asked for has not ended with the domain.
+                Ok(Outcome::Evicted) if permanent_lock.is_some() => was_evicted = true,
                 // The death of the domain has not been confirmed yet.
                 Err(error) if was_evicted && is_evicted(&error) => {}
                 Ok(Outcome::Needed) => continue,
                 ended => return ended.map(|_| ()),
             }
             std::thread::sleep(LOOK);
-        } else if keeper.is_some() {
+        } else if permanent_lock.is_some() {
             // A program's agent, which leaves some time after the last program.
             report_up();
             std::thread::sleep(LOOK);
@@ -78,7 +78,7 @@ fn is_evicted(error: &AgentError) -> bool {
 }
 
 /// Is the agent once, with its lock.
-fn serve_once(wanted: &AgentOptions, lock: RoleLock) -> Result<Outcome, AgentError> {
+fn run_once(wanted: &AgentOptions, lock: RoleLock) -> Result<Outcome, AgentError> {
     let session = Session::join(wanted.find()?)?;
     let pool = Arc::clone(session.client().pool());
     let domain = session.client().domain();

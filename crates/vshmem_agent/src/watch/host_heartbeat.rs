@@ -7,13 +7,13 @@ use super::host_monitor::{ForeignDomain, HostMonitor, Verdict};
 
 /// What is known of the host.
 #[derive(Debug)]
-pub struct Host {
-    /// Whether the pool is a file of this machine, rather than lent to it.
+pub struct HostHeartbeat {
+    /// Whether the pool is a file of this machine, rather than a device that the host gave it.
     is_local: bool,
     host_monitor: HostMonitor,
 }
 
-impl Host {
+impl HostHeartbeat {
     /// Nothing yet.
     pub fn new(is_local: bool) -> Self {
         Self { is_local, host_monitor: HostMonitor::default() }
@@ -22,7 +22,7 @@ impl Host {
     /// On the host, attends to the pool. In a guest, sees whether the host's memory is still behind
     /// the device; if it is a copy, evicts this domain in it, so that its programs get EIO instead
     /// of waiting for no process, and returns true.
-    pub fn check(&mut self, this_client: &Client) -> Result<bool, Errno> {
+    pub fn evict_if_copied(&mut self, this_client: &Client) -> Result<bool, Errno> {
         let pool = this_client.pool();
         if self.is_local {
             pool.renew_heartbeat().map_err(|_| Errno::IO)?;

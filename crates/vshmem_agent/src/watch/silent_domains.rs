@@ -1,4 +1,4 @@
-//! Leases of the other domains, in a pool that evicts who is silent for too long. Judged by this
+//! SilentDomains of the other domains, in a pool that evicts who is silent for too long. Judged by this
 //! domain's own clock: those of two machines need not agree.
 
 use std::collections::HashMap;
@@ -37,9 +37,9 @@ impl Lease {
 
 /// All of them, by the domain's index.
 #[derive(Debug, Default)]
-pub struct Leases(HashMap<u32, Lease>);
+pub struct SilentDomains(HashMap<u32, Lease>);
 
-impl Leases {
+impl SilentDomains {
     /// Evicts domains that have been silent for too long, in a pool that asks for it.
     pub fn evict_silent(&mut self, this_client: &Client) -> Result<(), Errno> {
         let evict_after = Duration::from_secs(this_client.pool().superblock().evict_after);
