@@ -37,8 +37,14 @@ mentions() {
 
 commands() { tests/docs/commands "$vshmem" | diff docs/reference/commands.md - | head -40; }
 
+rows() {
+	"$vshmem" bench sysv --list | sed 1d | cut -d ' ' -f 1 | grep . >"$names" || echo "vshmem bench sysv --list names no rows"
+	while read -r row; do
+		grep -q "^| .*\`$row\`.* |" docs/guide/measuring.md || echo "$row is missing"
+	done <"$names"
+}
 limits() {
-	"$vshmem" pool create docs-check --size 64M --limit none-of-these=1 2>&1 | sed -n 's/.*there are //p' | tr ' ' '\n' | grep . >"$names" ||
+	"$vshmem" pool create docs-check --size 64M --limit none-of-these=1 2>&1 | sed -n 's/.*The limits are //p' | tr ' ' '\n' | grep . >"$names" ||
 		echo "the command names no limits"
 	while read -r limit; do
 		grep -q "^| \`$limit\`" docs/reference/limits.md || echo "$limit is missing"
@@ -120,6 +126,7 @@ check "pages that the sources mention" mentions
 check "programs that guests of a lab run are named by their whole path" paths_in_guests
 check "docs/reference/commands.md is what --help prints (tests/docs/run.sh VSHMEM --write)" commands
 check "every limit is in docs/reference/limits.md" limits
+check "every row of vshmem bench sysv is in docs/guide/measuring.md" rows
 check "decisions have date and status, and are in the index" decisions
 check "files and functions that docs/internals/walks.md names" walks
 check "models that docs/internals/memory-model.md names" models

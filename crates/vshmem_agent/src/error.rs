@@ -47,12 +47,10 @@ pub enum AgentError {
     #[error("cannot start the agent: {0}")]
     Start(std::io::Error),
     /// It ended before it was at work.
-    #[error("the agent did not start: {0}. `VSHMEM_LOG=debug vshmem agent --pool POOL` says why")]
+    #[error("the agent did not start: {0}. `vshmem agent --pool POOL` says why")]
     Ended(std::process::ExitStatus),
     /// It ended and reported nothing.
-    #[error(
-        "the agent ended before it had started. `VSHMEM_LOG=debug vshmem agent --pool POOL` says why"
-    )]
+    #[error("the agent ended before it had started. `vshmem agent --pool POOL` says why")]
     Silent,
     /// It was given up.
     #[error("the agent had not started after {seconds} s. Look at it with `vshmem ls --pool POOL`")]

@@ -18,8 +18,8 @@ use crate::notify::Notifier;
 use crate::stay::{AgentOptions, Stay};
 use crate::watch::{Ending, Watch};
 
-/// How often a permanent agent looks whether another agent has left, and how long it waits before it joins
-/// again after its domain was evicted.
+/// How often a permanent agent looks whether another agent has left, and how long it waits before
+/// it joins again after its domain was evicted.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What has come of being the agent.

@@ -39,7 +39,7 @@ pub enum RegionError {
     },
     /// Not allowed.
     #[error(
-        "{path}: permission denied. Its owner can allow a group with `chgrp GROUP {path}; chmod 0660 {path}`, or all users with `chmod 0666 {path}`, or make the pool so, as in `vshmem pool create job7 --size 1G --mode 0660 --group hpc`"
+        "{path}: permission denied. Its owner can allow a group with `chgrp GROUP {path}` and `chmod 0660 {path}`, or all users with `chmod 0666 {path}`, or make the pool so, as in `vshmem pool create job7 --size 1G --mode 0660 --group hpc`"
     )]
     Denied {
         /// File or device.

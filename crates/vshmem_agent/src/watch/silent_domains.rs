@@ -1,5 +1,5 @@
-//! SilentDomains of the other domains, in a pool that evicts who is silent for too long. Judged by this
-//! domain's own clock: those of two machines need not agree.
+//! Leases of the other domains, in a pool that evicts a domain which is silent for too long. Judged
+//! by this domain's own clock: those of two machines need not agree.
 
 use std::collections::HashMap;
 use std::time::Duration;

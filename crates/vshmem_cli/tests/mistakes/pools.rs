@@ -144,7 +144,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool create {pool} --size 8M --limit clients=60000",
         code: 2,
-        says: &["size is 8M", "from 18M", "the same limits"],
+        says: &["size is 8M", "from 18M", "with these limits"],
         proposes: "vshmem pool create {pool} --size 18M",
     },
     Mistake {

@@ -269,7 +269,8 @@ impl Set {
         value: u32,
         process_ref: u32,
     ) -> Result<(), Fault> {
-        // The word stays closed in the staged copy; `reopen` in `array.rs` decides at the end of the change.
+        // The word stays closed in the staged copy; `reopen` in `array.rs` decides at the end of
+        // the change.
         txn.replace(at, cell, SemWord::of(value, process_ref, true).pack())
     }
 }

@@ -298,7 +298,7 @@ mod tests {
     fn each_limit_that_an_error_names_can_be_set_and_no_other() {
         let mut geometry = Geometry::for_size(64 << 20).unwrap();
         let refused = set_limit(&mut geometry, "pages", 5).unwrap_err().to_string();
-        let names = refused.split_once("there are ").unwrap().1;
+        let names = refused.split_once("The limits are ").unwrap().1;
         for name in names.split(' ') {
             set_limit(&mut geometry, name, 77).unwrap();
         }
@@ -312,9 +312,9 @@ mod tests {
             let nodes = vec![0, 2];
             CreateError::Cut { name: "p".into(), nodes, unit }.to_string()
         };
-        assert!(said(4096).contains("takes 4 KiB at least"), "{}", said(4096));
-        assert!(said(2 << 20).contains("takes 2 MiB at least"), "{}", said(2 << 20));
-        assert!(said(1 << 30).contains("takes 1 GiB at least"), "{}", said(1 << 30));
+        assert!(said(4096).contains("at least 4 KiB"), "{}", said(4096));
+        assert!(said(2 << 20).contains("at least 2 MiB"), "{}", said(2 << 20));
+        assert!(said(1 << 30).contains("at least 1 GiB"), "{}", said(1 << 30));
         assert!(said(4096).ends_with("`--numa interleave:0,2`"), "{}", said(4096));
     }
 }
