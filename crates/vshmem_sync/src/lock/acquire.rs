@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::wait::yield_cpu;
 
 /// Polls before a waiting thread gives the CPU away: about as long as a change takes while its
-/// holder runs. A holder that was preempted may need this very CPU.
+/// holder runs. A holder that was preempted may need this very CPU: see decision 43.
 const SPINS: u32 = if cfg!(any(loom, fuzzing)) { 0 } else { 100 };
 /// Then it gives the CPU away this often, and then sleeps for 50 us each time.
 const YIELDS: u32 = 32;
