@@ -30,7 +30,7 @@ pub fn granted() {
         let row = pools.lines().find(|line| line.starts_with(POOL)).unwrap_or_default();
         assert!(row.contains("xen (") && row.contains("32M"), "{pools}");
     }
-    xen.shell(1, &format!("vshmem pool rm {POOL}")).refused(1, &["lent to this guest"]);
+    xen.shell(1, &format!("vshmem pool rm {POOL}")).refused(1, &["a device of this guest"]);
     xen.shell(1, &format!("vshmem pool serve {POOL}")).refused(1, &["only dom0"]);
     xen.shell(DOM0, &format!("vshmem pool create {POOL} --xen --size 16M"))
         .refused(1, &["exists already"]);
