@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_void, pthread_key_t};
-use vshmem_ipc::{Errno, SharedMutex};
+use vshmem_ipc::{Errno, LockOwner, SharedMutex};
 use vshmem_mem::Mapping;
 
 use crate::attached::attach_table::Changing;
@@ -15,6 +15,10 @@ use crate::session::thread_words::{self, ThreadWords};
 
 /// Mutexes of one thread at most; further ones are not noted.
 const MOST: usize = 8192;
+
+/// So many are given up while the attach table is held once: blocking signals takes two system
+/// calls, which cost more than giving up a mutex does.
+const GIVEN_UP_AT_ONCE: usize = 64;
 
 /// What is called in a thread that ends.
 static AT_END: OnceLock<Option<pthread_key_t>> = OnceLock::new();
@@ -101,9 +105,8 @@ fn end_of_thread(turn: usize) {
     }
     thread_words::with(|words| {
         let count = words.held_count.swap(0, Ordering::Relaxed);
-        for entry in entries(words).get(..count).unwrap_or_default() {
-            abandon(entry.load(Ordering::Relaxed));
-        }
+        let held = entries(words).get(..count).unwrap_or_default();
+        held.chunks(GIVEN_UP_AT_ONCE).for_each(abandon);
         let array = words.held.swap(std::ptr::null_mut(), Ordering::Relaxed);
         if let Some(array) = std::ptr::NonNull::new(array.cast()) {
             // SAFETY: `prepare` has mapped it, and nothing points there any more.
@@ -112,23 +115,30 @@ fn end_of_thread(turn: usize) {
     });
 }
 
-/// The mutex that was at an address, if it is still there and attached. No other thread, and no
-/// handler, detaches it meanwhile. The threads that wait for it are woken afterwards: that takes a
-/// thread slot of the pool, and others may have to detach before there is one.
-fn abandon(address: usize) {
+/// Gives up the mutexes whose addresses these are, those that are still there and attached. No
+/// other thread, and no handler, detaches one meanwhile. The threads that wait for them are woken
+/// afterwards: that takes a thread slot of the pool, and others may have to detach before there is
+/// one.
+fn abandon(held: &[AtomicUsize]) {
     let Ok(me) = owner::me() else { return };
-    let at: *const SharedMutex = std::ptr::with_exposed_provenance(address);
-    let to_wake = {
+    let mut to_wake = [None; GIVEN_UP_AT_ONCE];
+    {
         let _changing = Changing::begin();
-        if sleeper::offset_of(at).is_none() {
-            return;
+        for (entry, woken) in held.iter().zip(&mut to_wake) {
+            *woken = abandon_one(entry.load(Ordering::Relaxed), me);
         }
-        // SAFETY: the address is attached, whole, and is not detached as long as the attach table
-        // is this thread's alone.
-        let mutex = unsafe { mutex_at(at.cast()) };
-        mutex.and_then(|mutex| mutex.abandon(me)).and_then(|word| sleeper::offset_of(word))
-    };
-    if let Some(offset) = to_wake {
+    }
+    for offset in to_wake.into_iter().flatten() {
         sleeper::wake_at(offset, 1);
     }
+}
+
+/// Where a thread that waits for the mutex is to be woken. The attach table is the caller's.
+fn abandon_one(address: usize, me: LockOwner) -> Option<u64> {
+    let at: *const SharedMutex = std::ptr::with_exposed_provenance(address);
+    sleeper::offset_of(at)?;
+    // SAFETY: the address is attached, whole, and is not detached as long as the attach table is
+    // this thread's alone.
+    let mutex = unsafe { mutex_at(at.cast()) }?;
+    sleeper::offset_of(mutex.abandon(me)?)
 }
