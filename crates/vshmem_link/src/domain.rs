@@ -37,7 +37,7 @@ const NAME_FILE: &str = "/run/vshmem/domain";
 pub(crate) const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;
 
 /// Why a domain cannot be distinguished from others.
-/// This PID namespace cannot be told from others.
+/// This PID namespace cannot be distinguished from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot tell this PID namespace from others: {path}: {errno}. `mount -t proc proc /proc` makes it readable here"

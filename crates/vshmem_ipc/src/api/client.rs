@@ -201,7 +201,7 @@ impl Client {
     /// # Errors
     /// EIO when the pool is corrupt.
     pub fn is_active_member(&self) -> Result<bool, Errno> {
-        answer(self.pool(), lease::is_active_member(&self.context))
+        answer(self.pool(), self.context.is_in_active_domain())
     }
 
     /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.

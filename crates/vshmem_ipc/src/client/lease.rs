@@ -15,7 +15,7 @@ pub(crate) fn must_start_agent(
     exists: fn(u32) -> bool,
 ) -> Result<bool, Failure> {
     // An agent of an evicted domain could not join.
-    if !is_active_member(context)? {
+    if !context.is_in_active_domain()? {
         return Ok(false);
     }
     let look = || -> Result<bool, Fault> {
@@ -70,10 +70,4 @@ pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failu
         Ok(())
     };
     renew().map_err(Failure::from)
-}
-
-/// Whether this domain is still an active member: it may have been evicted while it
-/// was paused.
-pub(crate) fn is_active_member(context: &Context) -> Result<bool, Failure> {
-    context.is_in_active_domain().map_err(Failure::from)
 }

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::Ordering;
 
-use crate::client::{join, lease};
+use crate::client::join;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::recovery::reap;
@@ -15,7 +15,7 @@ use crate::sem::recover;
 /// Nothing happens when the domain has been evicted or reaped meanwhile: what lies in the slot is
 /// not this process's any more.
 pub(crate) fn leave(context: &Context) -> Result<(), Failure> {
-    if !lease::is_active_member(context)? {
+    if !context.is_in_active_domain()? {
         return Ok(());
     }
     release_at_exit(context)?;

@@ -12,7 +12,7 @@ impl UndoHints {
         Self(std::array::from_fn(|_| AtomicU32::new(0)))
     }
 
-    /// The hint of a set. Sets whose numbers are a multiple apart share one.
+    /// The hint of a set. Sets whose numbers differ by a multiple of the number of hints share one.
     pub fn of(&self, set: u32) -> &AtomicU32 {
         &self.0[set as usize % self.0.len()]
     }

@@ -36,7 +36,7 @@ impl Bucket {
         Ok(Self { index, at: layout.futexes.at(index).ok_or(none)? })
     }
 
-    /// Its threads, as every wait queue.
+    /// The wait queue of the threads that sleep at words of this bucket.
     pub fn wait_queue(self) -> WaitQueue {
         WaitQueue {
             head: field!(self.at, FutexBucket, head),

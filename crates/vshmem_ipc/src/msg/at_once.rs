@@ -33,11 +33,7 @@ pub(crate) fn send(
     if !is_short || mtype < 1 {
         return None;
     }
-    let glimpse = Glimpse::of(context, id)?;
-    let queue = glimpse.queue;
-    if !queue.is_known_as_system_v(context) {
-        return None;
-    }
+    let glimpse = Glimpse::of_system_v(context, id)?;
     send_at(context, glimpse, glimpse.ring(), mtype, payload, caller)
 }
 
@@ -50,10 +46,10 @@ pub(crate) fn send_in_long_ring(
     payload: &[u8],
     caller: &dyn Caller,
 ) -> Option<()> {
-    let glimpse = Glimpse::of(context, id)?;
-    if payload.len() > SHORT_BYTES || !glimpse.queue.is_known_as_system_v(context) {
+    if payload.len() > SHORT_BYTES {
         return None;
     }
+    let glimpse = Glimpse::of_system_v(context, id)?;
     send_at(context, glimpse, glimpse.long_ring(context)?, mtype, payload, caller)
 }
 
@@ -107,11 +103,7 @@ pub(crate) fn receive(
     if wanted.copy || isize::try_from(wanted.room).is_err() {
         return None;
     }
-    let glimpse = Glimpse::of(context, id)?;
-    let queue = glimpse.queue;
-    if !queue.is_known_as_system_v(context) {
-        return None;
-    }
+    let glimpse = Glimpse::of_system_v(context, id)?;
     let ring = glimpse.ring();
     receive_at(context, glimpse, ring, wanted, caller, is_ready, deliver)
 }
@@ -125,10 +117,10 @@ pub(crate) fn receive_from_long_ring(
     caller: &dyn Caller,
     deliver: &mut dyn FnMut(i64, &[u8]),
 ) -> Option<usize> {
-    let glimpse = Glimpse::of(context, id)?;
-    if wanted.copy || !glimpse.queue.is_known_as_system_v(context) {
+    if wanted.copy {
         return None;
     }
+    let glimpse = Glimpse::of_system_v(context, id)?;
     let ring = glimpse.long_ring(context)?;
     receive_at(context, glimpse, ring, wanted, caller, |_| true, deliver)
 }

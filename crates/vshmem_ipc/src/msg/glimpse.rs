@@ -79,6 +79,12 @@ impl<'a> Glimpse<'a> {
         Some(Self { queue: Queue { index, sequence, slot }, fields, has_times: true })
     }
 
+    /// The queue of an id, if this process knows it as one of System V.
+    #[inline(always)]
+    pub fn of_system_v(context: &'a Context, id: i32) -> Option<Self> {
+        Self::of(context, id).filter(|glimpse| glimpse.queue.is_known_as_system_v(context))
+    }
+
     /// The ring in the slot of the queue.
     #[inline(always)]
     pub fn ring(&self) -> RingWords<'a, WORDS, RING_SLOTS> {

@@ -66,8 +66,9 @@ impl Header {
         self.write_at(map, at)
     }
 
+    /// Writes the header at `at`.
     #[inline]
-    fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
+    pub fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
         let fields = structure!(map, at, MsgHeader)?;
         fields.store(offset_of!(MsgHeader, mtype), self.mtype.cast_unsigned(), Ordering::Relaxed);
         fields.store(offset_of!(MsgHeader, size), self.size, Ordering::Relaxed);

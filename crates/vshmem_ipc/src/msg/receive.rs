@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::chunks;
 use crate::msg::list::{Found, find, take, wake_senders};
+use crate::msg::list_to_ring::move_to_long_ring;
 use crate::msg::message::{Header, Search};
 use crate::msg::mode::uses_long_ring;
 use crate::msg::queue::{self, Queue, Receive, at};
@@ -272,6 +273,7 @@ fn take_from_list(
             let more = wake_senders(txn, layout, queue, &mut wakes)?;
             if search.is_plain() && found.header.size <= RING_PAYLOAD_BYTES {
                 enter_ring(txn, layout, queue)?;
+                move_to_long_ring(context, txn, queue)?;
             }
             return Ok(Ok(Some((found.chunk, more))));
         }

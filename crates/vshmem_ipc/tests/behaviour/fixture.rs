@@ -381,7 +381,7 @@ pub fn uses_long_ring(client: &Client, id: i32) -> bool {
 /// Sends to an empty queue more than its ring has slots for and receives that, until the queue uses
 /// its long ring.
 pub fn lengthen_ring(client: &Client, id: i32) {
-    for _ in 0..10_000 {
+    for _ in 0..50_000 {
         if uses_long_ring(client, id) {
             return;
         }

@@ -239,3 +239,61 @@ fn a_long_ring_that_cannot_be_where_its_queue_says_is_none() {
         let _ = pool.object_activities().unwrap();
     }
 }
+
+#[test]
+fn a_queue_that_is_never_empty_comes_back_to_its_long_ring_in_order() {
+    let pool = pool();
+    let (me, other) = (join(&pool, 10), join_in(&pool, "b", 11));
+    let id = me.queue();
+    for held in [1, 5, 8] {
+        lengthen_ring(&me, id);
+        let mut next = held;
+        for n in 0..held {
+            other.send(id, 2, &number(n)).unwrap();
+        }
+        // So all goes to the list.
+        other.queue_change(id, 0, 0, 0o600, 16384, &ROOT).unwrap();
+        assert!(!uses_long_ring(&me, id));
+        for n in 0..200 {
+            me.send(id, 2, &number(next)).unwrap();
+            next += 1;
+            assert_eq!(other.receive(id, 2).unwrap(), (2, number(n)));
+            let stat = me.queue_stat(id, &ROOT).unwrap();
+            assert_eq!((stat.count, stat.bytes as usize), (held, held as usize * number(n).len()));
+            sound(&pool);
+        }
+        assert!(uses_long_ring(&me, id), "{held}");
+        for n in 200..next {
+            assert_eq!(me.receive(id, 0).unwrap(), (2, number(n)));
+        }
+        assert_eq!(me.receive_now(id, 0), Err(Errno::NOMSG));
+    }
+    me.queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn messages_that_were_moved_to_a_long_ring_stay_when_who_moved_them_has_died() {
+    let pool = pool();
+    let (me, mover) = (join(&pool, 10), join_in(&pool, "b", 11));
+    let id = me.queue();
+    lengthen_ring(&me, id);
+    for n in 0..6 {
+        me.send(id, 2, &number(n)).unwrap();
+    }
+    me.queue_change(id, 0, 0, 0o600, 16384, &ROOT).unwrap();
+    assert_eq!(mover.receive(id, 0).unwrap(), (2, number(0)));
+    assert!(uses_long_ring(&me, id));
+    me.reap(mover.client_id()).unwrap();
+    sound(&pool);
+    for n in 1..6 {
+        assert_eq!(me.receive(id, 2).unwrap(), (2, number(n)));
+    }
+    me.queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+/// A message that tells its number, too long for a slot of the ring.
+fn number(n: u32) -> Vec<u8> {
+    format!("message number {n:6}").into_bytes()
+}
