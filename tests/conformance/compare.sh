@@ -2,7 +2,8 @@
 # Runs the probe on the kernel and behind a prefix, and compares what each case observed:
 #   compare.sh PROBE 'CMD PREFIX' [CASE...]       e.g.  compare.sh build/conformance/probe 'vshmem run --pool demo --'
 # A case fails when the two outputs differ, unless expected_differences.txt names it with a reason. A case that is
-# named there and does not differ fails too: the reason is out of date, unless it begins with "sometimes". JOBS=N runs N cases at a time.
+# named there and does not differ fails too: the reason is out of date, unless it begins with "sometimes". JOBS=N runs N cases at a time,
+# TURNS=P has each repeat what it repeats at P percent of the turns.
 here=$(dirname "$0")
 probe=$1 prefix=$2
 if [ ! -x "$probe" ]; then
@@ -13,9 +14,10 @@ shift 2
 expected=${EXPECTED_DIFFERENCES:-$here/expected_differences.txt}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+options="--timeout ${SECONDS_EACH:-20} --jobs ${JOBS:-1} --turns ${TURNS:-100}"
 
-"$probe" --timeout "${SECONDS_EACH:-20}" --jobs "${JOBS:-1}" "$@" >"$work/kernel" || { echo "the probe failed on the kernel" >&2; exit 1; }
-$prefix "$probe" --timeout "${SECONDS_EACH:-20}" --jobs "${JOBS:-1}" "$@" >"$work/prefixed" || { echo "the probe failed behind: $prefix" >&2; exit 1; }
+"$probe" $options "$@" >"$work/kernel" || { echo "the probe failed on the kernel" >&2; exit 1; }
+$prefix "$probe" $options "$@" >"$work/prefixed" || { echo "the probe failed behind: $prefix" >&2; exit 1; }
 "$probe" --list "$@" >"$work/cases"
 
 # Per case: equal, differing, skipped. Cases print "name: ...", the expected differences "name  reason".

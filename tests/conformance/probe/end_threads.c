@@ -51,7 +51,7 @@ static void exit_slowly(void *context)
 static bool new_ones_are_clean(void)
 {
 	bool clean = true;
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < turns(20); i++) {
 		int a = segment_of(PAGES * PAGE);
 		volatile int *at = (void *)attach(a);
 		for (int look = 0; look < 500; look++)
@@ -104,7 +104,7 @@ CASE(end_exit_seen_by_others_at_once)
 	struct ending e = { .segment = segment_of(PAGES * PAGE), .set = set_of(1) };
 	if (pipe(e.text) != 0)
 		broken("pipe");
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < turns(20); i++) {
 		pid_t child = start(end_under_a_stranger, &e);
 		finish(child);
 		long count = attaches(e.segment);

@@ -9,6 +9,7 @@
 static struct probe_case *cases;
 static const char *current = "?";
 static int output = 1;
+static int percent_of_turns = 100;
 
 void register_case(struct probe_case *c)
 {
@@ -43,6 +44,8 @@ void say(const char *format, ...)
 }
 
 int output_descriptor(void) { return output; }
+
+int turns(int n) { return n * percent_of_turns < 100 ? 1 : n * percent_of_turns / 100; }
 
 void broken(const char *format, ...)
 {
@@ -165,9 +168,10 @@ static void run_all(struct place *places, size_t n, int jobs, int timeout)
 static int usage(FILE *out, const char *name)
 {
 	fprintf(out,
-		"usage: %s [--list] [--jobs N] [--timeout SECONDS] [CASE...]\n"
+		"usage: %s [--list] [--jobs N] [--timeout SECONDS] [--turns PERCENT] [CASE...]\n"
 		"Says, case by case, what System V IPC does here. CASE may end in '*'. Cases run one at a time unless\n"
-		"--jobs says more; a case that takes longer than the timeout (default 20) is killed and prints TIMEOUT.\n",
+		"--jobs says more; a case that takes longer than the timeout (default 20) is killed and prints TIMEOUT.\n"
+		"--turns: cases that repeat something do so at so many percent of the turns.\n",
 		name);
 	return out == stdout ? 0 : 2;
 }
@@ -211,6 +215,8 @@ int main(int argc, char **argv)
 		else if (strcmp(argv[at], "--timeout") == 0 && at + 1 < argc
 		        && atoi(argv[at + 1]) > 0)
 			timeout = atoi(argv[++at]);
+		else if (strcmp(argv[at], "--turns") == 0 && at + 1 < argc && atoi(argv[at + 1]) > 0)
+			percent_of_turns = atoi(argv[++at]);
 		else
 			return usage(strcmp(argv[at], "--help") == 0 ? stdout : stderr, argv[0]);
 	}

@@ -81,7 +81,7 @@ CASE(mq_nonblock_cleared_by_a_handler_while_it_is_set)
 	int differ = 0;
 	contested = mq_of(4, 64, 0);
 	handle(SIGALRM, clear_nonblock, SA_RESTART);
-	for (int turn = 0; turn < TURNS; turn++) {
+	for (int turn = 0; turn < turns(TURNS); turn++) {
 		struct itimerval soon = { .it_value.tv_usec = 1 + turn % 13 };
 		setitimer(ITIMER_REAL, &soon, NULL);
 		while (cleared == turn)

@@ -99,7 +99,7 @@ static void count_late(void *(*role)(void *), void (*await)(int turn))
 	make_both();
 	handle(SIGUSR1, ignore_quietly, SA_RESTART);
 	pthread_t thread = beside(role);
-	for (int turn = 0; turn < TURNS; turn++) {
+	for (int turn = 0; turn < turns(TURNS); turn++) {
 		await(turn);
 		mq_put(queue, "a", 0);
 		late += told != turn + 1;

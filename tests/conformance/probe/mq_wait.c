@@ -319,7 +319,7 @@ static void send_stream(void *context)
 {
 	(void)context;
 	char text[16];
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < turns(3000); i++) {
 		snprintf(text, sizeof text, "%d", i);
 		if (mq_put(queue, text, 0) != 0)
 			say("%d: %s", i, got(-1));
@@ -332,7 +332,7 @@ static void stream(long most)
 	int bad = 0;
 	queue = mq_of(most, 16, 0);
 	pid_t child = start(send_stream, NULL);
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < turns(3000); i++) {
 		memset(text, 0, sizeof text);
 		bad += mq_receive(queue, text, sizeof text, NULL) < 1 || atoi(text) != i;
 	}

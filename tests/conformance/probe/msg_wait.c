@@ -451,7 +451,7 @@ static void send_many(void *context)
 {
 	int q = *(int *)context;
 	char text[32];
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < turns(3000); i++) {
 		snprintf(text, sizeof text, "%d", i);
 		put(q, 1 + i % 3, text, 0);
 	}
@@ -463,7 +463,7 @@ CASE(msg_many_in_order)
 	struct message m;
 	limit(q, 200);
 	pid_t child = start(send_many, &q);
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < turns(3000); i++) {
 		if (take(q, &m, 31, -3, 0) == -1 || atoi(m.text) != next[m.type])
 			wrong++;
 		next[m.type] += 3;

@@ -157,7 +157,7 @@ enum { TURNS = 2000, WORKERS = 3 };
 static void count_under(void *context)
 {
 	struct page *p = context;
-	for (int i = 0; i < TURNS; i++) {
+	for (int i = 0; i < turns(TURNS); i++) {
 		if (sem_wait(&p->sem) != 0)
 			broken("sem_wait");
 		p->words[0] = p->words[0] + 1;
@@ -174,7 +174,7 @@ CASE(posix_sem_as_a_lock)
 		children[i] = start(count_under, p);
 	for (int i = 0; i < WORKERS; i++)
 		finish(children[i]);
-	say("counted %d of %d, value %d", p->words[0], TURNS * WORKERS, sem_value(&p->sem));
+	say("counted %d of %d, value %d", p->words[0], turns(TURNS) * WORKERS, sem_value(&p->sem));
 }
 
 static void *count_in_thread(void *context)
@@ -191,7 +191,7 @@ CASE(posix_sem_as_a_lock_of_threads)
 		pthread_create(&t[i], NULL, count_in_thread, p);
 	for (int i = 0; i < WORKERS; i++)
 		pthread_join(t[i], NULL);
-	say("counted %d of %d, value %d", p->words[0], TURNS * WORKERS, sem_value(&p->sem));
+	say("counted %d of %d, value %d", p->words[0], turns(TURNS) * WORKERS, sem_value(&p->sem));
 }
 
 static void consume(void *context)

@@ -287,7 +287,7 @@ static void race_to_make(void *context)
 CASE(posix_sem_open_race)
 {
 	struct race r = { .won = shared_ints() };
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < turns(ROUNDS); i++) {
 		pid_t children[RACERS];
 		r.name = fresh_name();
 		r.gate = (sem_t *)(shared_ints() + 16);
@@ -300,8 +300,8 @@ CASE(posix_sem_open_race)
 			finish(children[j]);
 		sem_unlink(r.name);
 	}
-	say("one made it in each round: %s; all found it whole: %s", yes(r.won[0] == ROUNDS),
-		yes(r.won[1] == ROUNDS * RACERS));
+	say("one made it in each round: %s; all found it whole: %s", yes(r.won[0] == turns(ROUNDS)),
+		yes(r.won[1] == turns(ROUNDS) * RACERS));
 }
 
 CASE(posix_sem_open_many)

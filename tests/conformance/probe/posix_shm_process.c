@@ -218,7 +218,7 @@ CASE(posix_shm_used_in_a_handler)
 	handlers_file = b.file;
 	handlers_memory = b.at;
 	handle(SIGUSR1, in_handler, 0);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < turns(100); i++) {
 		raise(SIGUSR1);
 		close(dup(b.file));
 	}
@@ -228,7 +228,7 @@ CASE(posix_shm_used_in_a_handler)
 static void *open_and_close(void *context)
 {
 	const char *name = context;
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < turns(200); i++) {
 		int file = shm_open(name, O_RDWR, 0);
 		char *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 		if (file == -1 || at == MAP_FAILED)
@@ -285,7 +285,7 @@ static void create_once(void *context)
 CASE(posix_shm_exclusive_race)
 {
 	struct both b = new_object();
-	for (int round = 0; round < 20; round++) {
+	for (int round = 0; round < turns(20); round++) {
 		b.name = fresh_name();
 		pid_t children[4];
 		for (int i = 0; i < 4; i++)

@@ -363,7 +363,7 @@ enum { ITEMS = 1000 };
 static void consume(void *context)
 {
 	struct page *p = context;
-	for (int i = 0; i < ITEMS; i++) {
+	for (int i = 0; i < turns(ITEMS); i++) {
 		pthread_mutex_lock(&p->mutex);
 		while (p->words[5] == 0)
 			pthread_cond_wait(&p->cond, &p->mutex);
@@ -382,7 +382,7 @@ CASE(pthread_cond_hands_things_over)
 	pthread_condattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
 	pthread_cond_init(&p->other, &a);
 	pid_t child = start(consume, p);
-	for (int i = 0; i < ITEMS; i++) {
+	for (int i = 0; i < turns(ITEMS); i++) {
 		pthread_mutex_lock(&p->mutex);
 		while (p->words[5] == 1)
 			pthread_cond_wait(&p->other, &p->mutex);

@@ -339,7 +339,7 @@ enum { TURNS = 3000, WORKERS = 3 };
 static void count_under(void *context)
 {
 	struct page *p = context;
-	for (int i = 0; i < TURNS; i++) {
+	for (int i = 0; i < turns(TURNS); i++) {
 		if (pthread_mutex_lock(&p->mutex) != 0)
 			broken("pthread_mutex_lock");
 		p->words[0] = p->words[0] + 1;
@@ -366,7 +366,7 @@ static void exclude(struct page *p, const char *name)
 		finish(children[i]);
 		pthread_join(threads[i], NULL);
 	}
-	say("%s: %d of %d", name, p->words[0], 2 * WORKERS * TURNS);
+	say("%s: %d of %d", name, p->words[0], 2 * WORKERS * turns(TURNS));
 }
 
 CASE(pthread_mutex_excludes) { each_type(exclude); }

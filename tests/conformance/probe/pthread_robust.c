@@ -332,7 +332,7 @@ static void detach_while_one_ends(void *context)
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
 	int segment = segment_of(MANY * sizeof *many);
-	for (int turn = 0; turn < DETACHES; turn++) {
+	for (int turn = 0; turn < turns(DETACHES); turn++) {
 		pthread_t t;
 		many = (pthread_mutex_t *)attach(segment);
 		for (int i = 0; i < MANY; i++)

@@ -221,7 +221,7 @@ enum { TURNS = 1500 };
 static void write_many(void *context)
 {
 	struct page *p = context;
-	for (int i = 0; i < TURNS; i++) {
+	for (int i = 0; i < turns(TURNS); i++) {
 		pthread_rwlock_wrlock(&p->rwlock);
 		p->words[0] = p->words[0] + 1;
 		p->words[32] = p->words[32] + 1;
@@ -232,7 +232,7 @@ static void write_many(void *context)
 static void read_many(void *context)
 {
 	struct page *p = context;
-	for (int i = 0; i < TURNS; i++) {
+	for (int i = 0; i < turns(TURNS); i++) {
 		pthread_rwlock_rdlock(&p->rwlock);
 		if (p->words[0] != p->words[32])
 			p->words[1] = 1;
@@ -301,7 +301,7 @@ CASE(pthread_barrier_of_one)
 static void meet(void *context)
 {
 	struct page *p = context;
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < turns(200); i++) {
 		__atomic_fetch_add(&p->words[0], 1, __ATOMIC_SEQ_CST);
 		int r = pthread_barrier_wait(&p->barrier);
 		if (p->words[0] < (i + 1) * 4)
@@ -380,7 +380,7 @@ CASE(pthread_spin_locks)
 static void spin_many(void *context)
 {
 	struct page *p = context;
-	for (int i = 0; i < TURNS; i++) {
+	for (int i = 0; i < turns(TURNS); i++) {
 		pthread_spin_lock(&p->spin);
 		p->words[0] = p->words[0] + 1;
 		pthread_spin_unlock(&p->spin);
@@ -395,5 +395,5 @@ CASE(pthread_spin_excludes)
 		children[i] = start(spin_many, p);
 	for (int i = 0; i < 3; i++)
 		finish(children[i]);
-	say("counted %d of %d", p->words[0], 3 * TURNS);
+	say("counted %d of %d", p->words[0], 3 * turns(TURNS));
 }

@@ -26,7 +26,7 @@ static void *attacher(void *context)
 	struct crew *c = context;
 	int a = segment_of(c->bytes);
 	pthread_barrier_wait(&c->begin);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < turns(ROUNDS); i++) {
 		int *at = shmat(a, NULL, 0);
 		if (at == (void *)-1) {
 			c->refused++;
@@ -58,7 +58,7 @@ static void *unmapper(void *context)
 {
 	struct crew *c = context;
 	pthread_barrier_wait(&c->begin);
-	for (int i = 0; i < 2 * ROUNDS; i++)
+	for (int i = 0; i < 2 * turns(ROUNDS); i++)
 		if (munmap(own(c->bytes), c->bytes) != 0)
 			c->refused++;
 	return NULL;
@@ -68,7 +68,7 @@ static void *mover(void *context)
 {
 	struct crew *c = context;
 	pthread_barrier_wait(&c->begin);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < turns(ROUNDS); i++) {
 		char *at = mremap(own(c->bytes), c->bytes, 2 * c->bytes, MREMAP_MAYMOVE);
 		if (at == MAP_FAILED || at[PAGE - 1] != 0x55)
 			c->foreign++;
@@ -128,7 +128,7 @@ CASE(shm_threads_protect_beside_detach)
 		broken("pthread_create");
 	int kept = 0, lost = 0;
 	/* Few: in an emulated guest whose pool is mapped by hypercalls each takes milliseconds. */
-	for (int i = 0; i < ROUNDS / 10; i++) {
+	for (int i = 0; i < turns(ROUNDS) / 10; i++) {
 		kept += shmdt(k.at) != 0;
 		lost += shmat(k.segment, k.at, 0) != k.at;
 	}

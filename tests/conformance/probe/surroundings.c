@@ -279,9 +279,9 @@ CASE(around_vfork_and_exec)
 	set_of(1);
 	int well = vfork_and_exec() == 0;
 	long before = mapped();
-	for (int i = 0; i < 60; i++)
+	for (int i = 0; i < turns(60); i++)
 		well += vfork_and_exec() == 0;
-	say("%d of 61, more is mapped: %s", well, yes(mapped() - before > 100));
+	say("%d of %d, more is mapped: %s", well, turns(60) + 1, yes(mapped() - before > 100));
 }
 
 static volatile sig_atomic_t handled;

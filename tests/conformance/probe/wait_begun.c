@@ -26,7 +26,7 @@ static int ends_by_signal(long (*wait)(int id), int id)
 {
 	int ended = 0;
 	handle(SIGALRM, quiet, 0);
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < turns(ROUNDS); round++) {
 		ring_soon(round);
 		errno = 0;
 		ended += wait(id) == -1 && errno == EINTR;
@@ -49,15 +49,15 @@ CASE(wait_begun_message_signal)
 {
 	int q = queue_of();
 	put(q, 1, "for another", 0);
-	say("%d of %d ended by a signal", ends_by_signal(take_the_second_type, q), ROUNDS);
+	say("%d of %d ended by a signal", ends_by_signal(take_the_second_type, q), turns(ROUNDS));
 	say("messages %lu", (unsigned long)queue_state(q).msg_qnum);
 }
 
 CASE(wait_begun_semaphore_signal)
 {
 	int set = set_of(1);
-	say("%d of %d ended by a signal", ends_by_signal(step_down, set), ROUNDS);
-	say("%d of %d with SEM_UNDO", ends_by_signal(step_down_undoably, set), ROUNDS);
+	say("%d of %d ended by a signal", ends_by_signal(step_down, set), turns(ROUNDS));
+	say("%d of %d with SEM_UNDO", ends_by_signal(step_down_undoably, set), turns(ROUNDS));
 	say("ncnt %d, value %d", asked(set, 0, GETNCNT), value(set, 0));
 }
 
@@ -86,7 +86,7 @@ static int ends_by_removal(int (*make)(void), void (*remove)(int id), long (*wai
 {
 	int ended = 0;
 	volatile int *begun = shared_ints();
-	for (int round = 0; round < ROUNDS / 3; round++) {
+	for (int round = 0; round < turns(ROUNDS) / 3; round++) {
 		struct removal r = { make(), round, begun, remove };
 		*r.begun = 0;
 		pid_t child = start(remove_soon, &r);
@@ -102,11 +102,11 @@ static int set_of_one(void) { return set_of(1); }
 CASE(wait_begun_message_removal)
 {
 	say("%d of %d ended", ends_by_removal(queue_of, remove_queue, take_the_second_type),
-		ROUNDS / 3);
+		turns(ROUNDS) / 3);
 }
 
 CASE(wait_begun_semaphore_removal)
-{ say("%d of %d ended", ends_by_removal(set_of_one, remove_set, step_down), ROUNDS / 3); }
+{ say("%d of %d ended", ends_by_removal(set_of_one, remove_set, step_down), turns(ROUNDS) / 3); }
 
 struct sender {
 	int queue, round;
@@ -131,7 +131,7 @@ CASE(wait_begun_message_of_another_type)
 	int q = queue_of(), own = 0, others = 0;
 	struct message m;
 	volatile int *begun = shared_ints();
-	for (int round = 0; round < ROUNDS / 3; round++) {
+	for (int round = 0; round < turns(ROUNDS) / 3; round++) {
 		struct sender s = { q, round, begun };
 		*s.begun = 0;
 		pid_t child = start(send_another_and_then_its_own, &s);

@@ -1,5 +1,6 @@
 //! The conformance probe in a guest: on the pool, and on the guest's own kernel.
 
+use vshmem_acceptance::guests::Machine;
 use vshmem_acceptance::suite::say;
 use vshmem_acceptance::{Guests, build};
 
@@ -8,6 +9,15 @@ use crate::shared;
 /// Of a case. An emulated guest on a busy machine needs more than the probe's 20 s, on its own
 /// kernel too.
 const SECONDS_EACH: u32 = 120;
+
+/// Percent of what a case repeats: an emulated guest is slow, and the cases run on this machine and
+/// in User Mode Linux with all of them.
+fn turns(machine: Machine) -> u32 {
+    match machine {
+        Machine::Uml => 100,
+        Machine::Qemu { .. } => 20,
+    }
+}
 
 pub fn probe() {
     on(&shared(), "vshmem run --share all,posix");
@@ -21,10 +31,11 @@ pub fn on(guests: &Guests, prefix: &str) {
     let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
     let read = |name: &&str| std::fs::read_to_string(conformance.join(name)).unwrap();
     let expected: String = crate::differences(guests.machine()).iter().map(read).collect();
+    let turns = turns(guests.machine());
     let line = format!(
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
-         SECONDS_EACH={SECONDS_EACH} EXPECTED_DIFFERENCES=/tmp/expected_differences.txt \
+         TURNS={turns} SECONDS_EACH={SECONDS_EACH} EXPECTED_DIFFERENCES=/tmp/expected_differences.txt \
          sh /tmp/compare.sh /run/vshmem/bin/probe '{prefix}'"
     );
     let ran = guests.shell(1, &line);

@@ -35,7 +35,7 @@ fn compare(xen: &Xen, domain: u32, name: &str) {
     let line = format!(
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
-         EXPECTED_DIFFERENCES=/tmp/expected_differences.txt SECONDS_EACH=120 sh /tmp/compare.sh \
+         EXPECTED_DIFFERENCES=/tmp/expected_differences.txt SECONDS_EACH=120 TURNS=20 sh /tmp/compare.sh \
          /run/vshmem/bin/probe 'vshmem run --pool {POOL} --share all,posix --'"
     );
     let ran = xen.shell(domain, &line);
