@@ -311,7 +311,7 @@ pub(crate) fn let_senders_pass<const N: usize>(
 }
 
 /// Stages that the chunk is free that a slot notes: it is about to forget it.
-pub(super) fn forget_spare<const N: usize>(
+fn forget_spare<const N: usize>(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,

@@ -245,7 +245,7 @@ fn a_queue_that_is_never_empty_comes_back_to_its_long_ring_in_order() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join_in(&pool, "b", 11));
     let id = me.queue();
-    for held in [1, 5, 8] {
+    for held in [1, 8, 15] {
         lengthen_ring(&me, id);
         let mut next = held;
         for n in 0..held {
