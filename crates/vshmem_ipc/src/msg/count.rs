@@ -38,13 +38,6 @@ pub(crate) fn lengthen(txn: &mut Txn<'_>, queue: &Queue, by: i32) -> Result<(), 
     Ok(())
 }
 
-/// Stages that so many messages of the list lie in a ring now: its positions count them.
-pub(crate) fn pass_to_ring(txn: &mut Txn<'_>, queue: &Queue, messages: u32) -> Result<(), Fault> {
-    let word = txn.get_word(at!(queue, count))?;
-    let count = (word as u32).saturating_sub(messages);
-    txn.set_word(at!(queue, count), packed(past_ring(word).wrapping_sub(messages), count))
-}
-
 /// Stages that a message was sent past the ring.
 pub(crate) fn sent_past_ring(txn: &mut Txn<'_>, queue: &Queue) -> Result<(), Fault> {
     let word = txn.get_word(at!(queue, count))?;

@@ -66,9 +66,8 @@ impl Header {
         self.write_at(map, at)
     }
 
-    /// Writes the header at `at`.
     #[inline]
-    pub fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
+    fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
         let fields = structure!(map, at, MsgHeader)?;
         fields.store(offset_of!(MsgHeader, mtype), self.mtype.cast_unsigned(), Ordering::Relaxed);
         fields.store(offset_of!(MsgHeader, size), self.size, Ordering::Relaxed);

@@ -19,8 +19,7 @@
 //! its messages move to the end of the empty list (`ring.rs`). In mode *ring* the list is empty, no
 //! sender sleeps, and receivers may sleep that accept none of the messages in it
 //! (`wait_with_ring.rs`); in mode *list* both rings are empty and closed. A receiver that takes the
-//! last message of the list opens one again; so does one that leaves a few, which move into the long
-//! ring (`list_to_ring.rs`).
+//! last message of the list opens one again.
 
 pub(crate) mod at_once;
 pub(crate) mod awaited_types;
@@ -31,7 +30,6 @@ pub(crate) mod fast_receive;
 pub(crate) mod fast_send;
 pub(crate) mod glimpse;
 pub(crate) mod list;
-pub(crate) mod list_to_ring;
 pub(crate) mod long_ring;
 pub(crate) mod message;
 pub(crate) mod mode;

@@ -9,7 +9,6 @@ use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::chunks;
 use crate::msg::list::{Found, find, take, wake_senders};
-use crate::msg::list_to_ring::{may_move, move_to_long_ring};
 use crate::msg::message::{Header, Search};
 use crate::msg::mode::uses_long_ring;
 use crate::msg::queue::{self, Queue, Receive, at};
@@ -241,16 +240,6 @@ fn receive_until(
     }
 }
 
-/// A message that was taken from the list, and what is to be done next.
-#[derive(Debug)]
-struct Taken {
-    chunk: Chunk,
-    /// There are more senders to wake.
-    more_senders: bool,
-    /// The list may move into the long ring.
-    few_left: bool,
-}
-
 /// Takes a message from the list, or joins the wait queue of receivers.
 fn take_from_list(
     receiver: &Receiver<'_>,
@@ -275,18 +264,16 @@ fn take_from_list(
                     return Ok(Err(Errno::INVAL));
                 }
                 copy_payload(context, txn, &found, copy)?;
-                return Ok(Ok(Some(Taken { chunk: copy, more_senders: false, few_left: false })));
+                return Ok(Ok(Some((copy, false))));
             }
             take(txn, layout, queue, &found, context.client_id())?;
             txn.update(at!(queue, receiver), context.process_ref().pack())?;
             txn.update(at!(queue, received), seconds_now())?;
-            let more_senders = wake_senders(txn, layout, queue, &mut wakes)?;
-            let mut few_left = false;
+            let more = wake_senders(txn, layout, queue, &mut wakes)?;
             if search.is_plain() && found.header.size <= RING_PAYLOAD_BYTES {
                 enter_ring(txn, layout, queue)?;
-                few_left = may_move(txn, layout, queue)?;
             }
-            return Ok(Ok(Some(Taken { chunk: found.chunk, more_senders, few_left })));
+            return Ok(Ok(Some((found.chunk, more))));
         }
         if wanted.no_wait {
             return Ok(Err(Errno::NOMSG));
@@ -296,14 +283,11 @@ fn take_from_list(
     });
     let taken = flatten(step)?;
     doorbell::wake_listed(context, &wakes);
-    let Some(taken) = taken else { return Ok(None) };
-    if taken.more_senders {
+    let Some((chunk, more)) = taken else { return Ok(None) };
+    if more {
         serve::serve_senders(context, lock_context, queue)?;
     }
-    if taken.few_left {
-        move_to_long_ring(context, lock_context, queue);
-    }
-    Ok(Some(taken.chunk))
+    Ok(Some(chunk))
 }
 
 /// Sleeps in the wait queue of receivers. `None`: it is worth another try.

@@ -215,53 +215,40 @@ pub(crate) fn is_roomy<const N: usize>(limit: u32, most_messages: u32) -> bool {
 
 #[cold]
 fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
-    if !may_open(txn, queue)? {
+    if txn.get(at!(queue, send_head))? != 0 {
         return Ok(());
     }
-    match long_ring_to_open(txn, layout, queue)? {
-        Some(ring) => open(txn, layout, queue, &ring),
-        None => {
-            let map = txn.lock_context().map;
-            let short = MessageRing::<RING_SLOTS>::read(map, queue.ring())?;
-            open(txn, layout, queue, &short)
-        }
-    }
-}
-
-/// Words that the opening of a ring writes at most.
-pub(super) const WORDS_TO_OPEN: usize = 7;
-
-/// Whether a ring may be opened, but for messages in the list.
-pub(super) fn may_open(txn: &mut Txn<'_>, queue: &Queue) -> Result<bool, Fault> {
     let (limit, most) = (txn.get(at!(queue, limit))?, txn.get(at!(queue, most_messages))?);
-    Ok(txn.get(at!(queue, send_head))? == 0
-        && is_roomy::<RING_SLOTS>(limit, most)
-        && txn.get(at!(queue, notify_head))? == 0
-        && txn.remaining_entries() >= WORDS_TO_OPEN)
-}
-
-/// The long ring of a queue that uses it, or is to use it next.
-pub(super) fn long_ring_to_open(
-    txn: &mut Txn<'_>,
-    layout: &Layout,
-    queue: &Queue,
-) -> Result<Option<MessageRing<LONG_RING_SLOTS>>, Fault> {
+    if !is_roomy::<RING_SLOTS>(limit, most)
+        || txn.get(at!(queue, notify_head))? != 0
+        || txn.remaining_entries() < 7
+    {
+        return Ok(());
+    }
     let map = txn.lock_context().map;
     let in_use = RingInUse::of(txn.get_word(at!(queue, mode))?);
+    let short = MessageRing::<RING_SLOTS>::read(map, queue.ring())?;
     let is_long = in_use == Some(RingInUse::Long);
-    if !is_long && (in_use.is_some() || !may_use_long(txn, queue)?) {
-        return Ok(None);
+    if (is_long || in_use.is_none() && may_use_long(txn, queue, (limit, most), &short)?)
+        && let Some(base) = long_ring(map, layout, queue)?
+    {
+        let ring = MessageRing::<LONG_RING_SLOTS>::read(map, base)?;
+        // One that a peer has spoiled is not used any more.
+        if is_long || ring.makes_sense() && ring.is_frozen() {
+            return open(txn, layout, queue, &ring);
+        }
     }
-    let Some(base) = long_ring(map, layout, queue)? else { return Ok(None) };
-    let ring = MessageRing::<LONG_RING_SLOTS>::read(map, base)?;
-    // One that a peer has spoiled is not used any more.
-    Ok((is_long || ring.makes_sense() && ring.is_frozen()).then_some(ring))
+    open(txn, layout, queue, &short)
 }
 
 /// Whether a queue that uses its list is to use its long ring next.
-fn may_use_long(txn: &mut Txn<'_>, queue: &Queue) -> Result<bool, Fault> {
-    let (limit, most) = (txn.get(at!(queue, limit))?, txn.get(at!(queue, most_messages))?);
-    if txn.get(at!(queue, long_ring))? == 0 || !is_roomy::<LONG_RING_SLOTS>(limit, most) {
+fn may_use_long(
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    (limit, most_messages): (u32, u32),
+    short: &MessageRing,
+) -> Result<bool, Fault> {
+    if txn.get(at!(queue, long_ring))? == 0 || !is_roomy::<LONG_RING_SLOTS>(limit, most_messages) {
         return Ok(false);
     }
     let rarity = txn.get(at!(queue, long_ring_rarity))?;
@@ -270,7 +257,6 @@ fn may_use_long(txn: &mut Txn<'_>, queue: &Queue) -> Result<bool, Fault> {
     }
     // Messages that were not sent through the long ring: with each opening there are more.
     let past_ring = past_ring(txn.get_word(at!(queue, count))?);
-    let short = MessageRing::<RING_SLOTS>::read(txn.lock_context().map, queue.ring())?;
     let is_its_turn = is_turn((short.next_position() as u32).wrapping_add(past_ring), rarity);
     if is_its_turn {
         txn.set(at!(queue, long_ring_rarity), 0)?;
@@ -279,7 +265,7 @@ fn may_use_long(txn: &mut Txn<'_>, queue: &Queue) -> Result<bool, Fault> {
 }
 
 /// Stages the opening of a ring that is empty and closed.
-pub(super) fn open<const N: usize>(
+fn open<const N: usize>(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,

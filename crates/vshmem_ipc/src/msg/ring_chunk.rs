@@ -111,33 +111,6 @@ impl RingChunk {
         mtype: i64,
         payload: &[u8],
     ) -> Result<(), Fault> {
-        self.write_place(map, index, ring_slot)?;
-        Header::write_tagged(map, self.header, mtype, payload)
-    }
-
-    /// Writes for a message that is in the chunk already, to be put where `ring_slot` is, what the
-    /// chunk of a message in a ring says; `owner` is what its owner cell will say then.
-    pub fn write_around<const N: usize>(
-        map: &Map,
-        layout: &Layout,
-        index: u32,
-        ring_slot: RingSlot<N>,
-        chunk: Chunk,
-        owner: Cell,
-    ) -> Result<(), Fault> {
-        let (owner_at, header) = (chunk.owner(layout)?, chunk.offset(layout)?);
-        // Type and size first: with the tag, those that a moved message has in its place are gone.
-        Header::read(map, layout, chunk)?.write_at(map, header)?;
-        Self { chunk, owner_at, owner, header }.write_place(map, index, ring_slot)
-    }
-
-    #[inline(always)]
-    fn write_place<const N: usize>(
-        &self,
-        map: &Map,
-        index: u32,
-        ring_slot: RingSlot<N>,
-    ) -> Result<(), Fault> {
         let header = structure!(map, self.header, MsgHeader)?;
         let place = place_of::<N>(index, ring_slot.position());
         header.store(offset_of!(MsgHeader, place), place, Ordering::Relaxed);
@@ -145,7 +118,7 @@ impl RingChunk {
         // Pairs with the acquire in `SpareChunk::of`: a thread that reads this tag reads that
         // place or a later one.
         header.store(offset_of!(MsgHeader, tag), self.owner.tag, Ordering::Release);
-        Ok(())
+        Header::write_tagged(map, self.header, mtype, payload)
     }
 
     /// Gives it back to the heap.

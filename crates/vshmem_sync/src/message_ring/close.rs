@@ -118,19 +118,6 @@ impl<const N: usize> MessageRing<N> {
         self.words_to_pass(None).filter(|_| self.head == self.tail && self.makes_sense())
     }
 
-    /// What a change under the lock has to write to put messages, in the chunks at `units`, into a
-    /// ring that is closed and empty: the slots and their new words. No thread sees them before
-    /// the tail opens, by [`Self::words_to_open`], and is passed. Fewer than there are slots.
-    pub fn words_to_fill(
-        &self,
-        units: impl Iterator<Item = u32>,
-    ) -> impl Iterator<Item = (RingSlot<N>, u64)> {
-        (self.tail + 1..self.tail + N as i64).zip(units).map(|(position, unit)| {
-            let ring_slot = self.slot_of(position);
-            (ring_slot, ring_slot.moved_to(unit))
-        })
-    }
-
     /// What a change under the lock has to write to close a ring that no thread uses yet. `None` if
     /// it is closed.
     #[must_use]

@@ -188,7 +188,7 @@ impl<const N: usize> RingSlot<N> {
         Self { word: if self.is_oldest { free | OLDEST } else { free }, ..self }
     }
 
-    /// The open word of a slot whose message lies in the chunk at `unit` now.
+    /// The open word of a slot whose own message lies in the chunk at `unit` now.
     #[must_use]
     pub(super) fn moved_to(self, unit: u32) -> u64 {
         let kept = self.word & !(CHUNK | LARGE | INLINE | CLOSED);
