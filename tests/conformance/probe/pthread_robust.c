@@ -246,6 +246,86 @@ CASE(pthread_robust_many_held)
 	say("EOWNERDEAD %d, 0 %d", dead, well);
 }
 
+static pthread_mutex_t *many_in(int segment, int count)
+{
+	pthread_mutexattr_t a;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_t *mutexes = (pthread_mutex_t *)attach(segment);
+	for (int i = 0; i < count; i++)
+		pthread_mutex_init(&mutexes[i], &a);
+	return mutexes;
+}
+
+static void *lock_those(void *context)
+{
+	pthread_mutex_t **next = context;
+	while (*next)
+		pthread_mutex_lock(*next++);
+	return NULL;
+}
+
+CASE(pthread_robust_thread_ends_with_many)
+{
+	const int held[] = { 1, 63, 64, 65, 130, 1000 };
+	enum { MOST = 1000 };
+	for (size_t n = 0; n < sizeof held / sizeof *held; n++) {
+		pthread_mutex_t *mutexes = many_in(segment_of(MOST * sizeof *mutexes), MOST);
+		pthread_mutex_t *those[MOST + 1] = { NULL };
+		for (int i = 0; i < held[n]; i++)
+			those[i] = &mutexes[i * 7 % MOST];
+		in_thread(lock_those, those);
+		int dead = 0, well = 0;
+		for (int i = 0; i < MOST; i++) {
+			int r = pthread_mutex_lock(&mutexes[i]);
+			dead += r == EOWNERDEAD;
+			well += r == 0;
+		}
+		say("%d held: EOWNERDEAD %d, 0 %d", held[n], dead, well);
+	}
+}
+
+struct last_words {
+	pthread_mutex_t *those[131];
+	atomic_bool holds, may_end;
+};
+
+static void *lock_those_and_wait(void *context)
+{
+	struct last_words *w = context;
+	lock_those(w->those);
+	w->holds = true;
+	while (!w->may_end)
+		sched_yield();
+	return NULL;
+}
+
+static void lock_of_the_dead(void *mutex)
+{ _exit(pthread_mutex_lock(mutex) == EOWNERDEAD ? 0 : 1); }
+
+CASE(pthread_robust_waiters_of_many_are_woken)
+{
+	enum { HELD = 130 };
+	pthread_mutex_t *mutexes = many_in(segment_of(HELD * sizeof *mutexes), HELD);
+	struct last_words w = { 0 };
+	pthread_t thread;
+	pid_t waiters[] = { 3, 63, 64, 129 };
+	for (int i = 0; i < HELD; i++)
+		w.those[i] = &mutexes[i];
+	pthread_create(&thread, NULL, lock_those_and_wait, &w);
+	while (!w.holds)
+		sched_yield();
+	for (int i = 0; i < 4; i++) {
+		waiters[i] = start(lock_of_the_dead, &mutexes[waiters[i]]);
+		await_asleep(waiters[i]);
+	}
+	w.may_end = true;
+	pthread_join(thread, NULL);
+	for (int i = 0; i < 4; i++)
+		say("%s", ended(finish(waiters[i])));
+}
+
 CASE(pthread_robust_exec)
 {
 	/* A program that is replaced holds no mutex any more. */
