@@ -50,7 +50,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The case cannot go on: says why and ends it. */
 _Noreturn void broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void skip(const char *why);
-/* How often a case repeats what might fail: `n` times, or fewer of an emulated machine (--turns). */
+/* How often a case repeats what might fail: `n` times, or fewer in an emulated guest (--turns). */
 int turns(int n);
 int output_descriptor(void); /* where say() writes: a case that closes descriptors spares it */
 
