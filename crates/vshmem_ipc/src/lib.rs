@@ -63,6 +63,7 @@ pub use listing::rows::{
 pub use memory::backing::Backing;
 pub use msg::at_once::SHORT_BYTES;
 pub use msg::posix::attributes::{PosixQueueStat, QueueSize};
+pub use msg::posix::mq_notify::RegistrationEnd;
 pub use msg::posix::open::QueueOpen;
 pub use msg::queue::{MsgInfo, QueueStat, Receive, Wait};
 pub use msg::waiters::Deliver;

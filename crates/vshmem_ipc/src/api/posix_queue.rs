@@ -5,8 +5,9 @@ use rustix::io::Errno;
 use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::msg::posix::attributes::{self, PosixQueueStat};
+use crate::msg::posix::mq_notify::{self, RegistrationEnd};
 use crate::msg::posix::open::{self, QueueOpen};
-use crate::msg::posix::{descriptors, lookup, mq_notify, transfer, unlink};
+use crate::msg::posix::{descriptors, lookup, transfer, unlink};
 use crate::msg::queue::Wait;
 use crate::msg::waiters::Deliver;
 use crate::registry::permission::{Caller, check_access};
@@ -67,8 +68,8 @@ impl Client {
         transfer::receive_at_once(&self.context, id, room, is_ready, deliver)
     }
 
-    /// mq_timedsend(3). If a thread of this process is told of the message by
-    /// [`Self::mq_await_first_message`], the number that it is registered with.
+    /// mq_timedsend(3). If the message ends a registration of this process that has a number
+    /// ([`Self::mq_await_first_message`]), that number: the caller is to tell the process.
     ///
     /// # Errors
     /// As the man page says.
@@ -137,9 +138,9 @@ impl Client {
     }
 
     /// mq_notify(3), for the calling thread: calls `registered` once it is to be told, and waits
-    /// until a message comes to the empty queue. A sender of this process's is given `number`:
-    /// [`Self::mq_send`]. The pid of the sender, 0 if that is of another
-    /// domain; `None` when the registration was taken back.
+    /// until a message comes to the empty queue, or the registration is taken back. With a `number`
+    /// other than 0 a sender of this process is given that ([`Self::mq_send`]), and this thread
+    /// [`RegistrationEnd::OwnMessage`].
     ///
     /// # Errors
     /// EBUSY when somebody is registered; EBADF when the queue has gone.
@@ -148,7 +149,7 @@ impl Client {
         id: i32,
         number: u64,
         registered: &mut dyn FnMut(),
-    ) -> Result<Option<u32>, Errno> {
+    ) -> Result<RegistrationEnd, Errno> {
         answer(self.pool(), mq_notify::await_first_message(&self.context, id, number, registered))
     }
 

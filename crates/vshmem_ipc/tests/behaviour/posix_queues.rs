@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::fixture::*;
-use vshmem_ipc::{Client, Errno, QueueOpen, QueueSize, Wait};
+use vshmem_ipc::{Client, Errno, QueueOpen, QueueSize, RegistrationEnd, Wait};
 use vshmem_mem::Instant;
 use vshmem_wire::ID_STRIDE;
 
@@ -386,7 +386,7 @@ fn one_process_is_told_of_the_first_message() {
         other.mq_unregister(id).unwrap();
         sound(&pool);
         assert_eq!(other.mq_send(id, b"x", 0, Wait::Never), Ok(None), "another's number");
-        assert_eq!(first.join().unwrap(), Ok(Some(11)));
+        assert_eq!(first.join().unwrap(), Ok(RegistrationEnd::Message { sender: 11 }));
         // Not while there is a message.
         let second = scope.spawn(notice);
         await_registered(2);
@@ -395,17 +395,17 @@ fn one_process_is_told_of_the_first_message() {
         assert_eq!(me.take(id, Wait::Never).unwrap().1, "y");
         assert_eq!(me.take(id, Wait::Never).unwrap().1, "x");
         other.give(id, "z", 5, Wait::Never).unwrap();
-        assert_eq!(second.join().unwrap(), Ok(Some(11)));
+        assert_eq!(second.join().unwrap(), Ok(RegistrationEnd::Message { sender: 11 }));
         me.take(id, Wait::Never).unwrap();
         let own = scope.spawn(notice);
         await_registered(3);
         assert_eq!(me.mq_send(id, b"own", 5, Wait::Never), Ok(Some(77)));
-        assert_eq!(own.join().unwrap(), Ok(Some(10)));
+        assert_eq!(own.join().unwrap(), Ok(RegistrationEnd::OwnMessage));
         // Taken back, by the process itself alone.
         let third = scope.spawn(notice);
         await_registered(4);
         me.mq_unregister(id).unwrap();
-        assert_eq!(third.join().unwrap(), Ok(None));
+        assert_eq!(third.join().unwrap(), Ok(RegistrationEnd::TakenBack));
     });
     me.mq_unlink(b"a", &ROOT).unwrap();
     empty(&pool, &me);
@@ -426,7 +426,7 @@ fn a_receiver_that_waits_comes_before_the_process_that_is_to_be_told() {
         assert_eq!(receiver.join().unwrap().unwrap().1, "handed");
         assert_eq!(asleep(&pool), 1);
         me.give(id, "first", 0, Wait::Never).unwrap();
-        assert_eq!(told.join().unwrap(), Ok(Some(10)));
+        assert_eq!(told.join().unwrap(), Ok(RegistrationEnd::Message { sender: 10 }));
     });
     me.mq_unlink(b"a", &ROOT).unwrap();
     empty(&pool, &me);

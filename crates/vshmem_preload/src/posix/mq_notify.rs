@@ -3,22 +3,19 @@
 //!
 //! The sender may be in another domain, from where no signal comes. So the process tells itself,
 //! as glibc does for SIGEV_THREAD. A process that sends the message itself finds the signal pending
-//! when its call returns, as with the kernel's queue: so it waits for the thread. It is told which
-//! registration its message has ended, and waits for the signal of that one alone.
+//! when its call returns, as with the kernel's queue: so the sender is told which registration its
+//! message has ended, and sends the signal of that one instead of the thread.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use libc::{c_int, c_void, pthread_attr_t, sigevent, sigval};
-use vshmem_ipc::{Client, Errno};
+use vshmem_ipc::{Client, Errno, RegistrationEnd};
 
 use crate::mapping::user;
-use crate::next::system_call;
 use crate::posix::queue;
-use crate::posix::signals_due::{NO_SIGNAL, SignalDue};
+use crate::posix::signals_due::{self, NO_SIGNAL, SignalDue};
 use crate::session::current;
 
-/// SI_MESGQ.
-const BY_QUEUE: c_int = -3;
 /// The highest signal (_NSIG).
 const SIGNALS: c_int = 64;
 
@@ -37,7 +34,7 @@ struct ThreadEvent {
 #[derive(Debug, Clone, Copy)]
 enum Notice {
     Nothing,
-    Signal { number: c_int, value: usize },
+    Signal(SignalDue),
     Call { function: usize, value: usize },
 }
 
@@ -88,8 +85,10 @@ pub fn notify(file: c_int, event: *const sigevent) -> Result<(), Errno> {
     let event = unsafe { user::read(event.cast::<ThreadEvent>()) }?;
     let notice = match event.kind {
         libc::SIGEV_NONE => Notice::Nothing,
-        libc::SIGEV_SIGNAL if (0..=SIGNALS).contains(&event.signal) => {
-            Notice::Signal { number: event.signal, value: event.value }
+        libc::SIGEV_SIGNAL if event.signal == 0 => Notice::Nothing,
+        libc::SIGEV_SIGNAL if (1..=SIGNALS).contains(&event.signal) => {
+            let process = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+            Notice::Signal(SignalDue { signal: event.signal, value: event.value, process })
         }
         libc::SIGEV_THREAD => Notice::Call { function: event.function, value: event.value },
         _ => return Err(Errno::INVAL),
@@ -135,16 +134,25 @@ extern "C" fn run(registration: *mut c_void) -> *mut c_void {
     let registration = unsafe { Box::from_raw(registration.cast::<Registration>()) };
     detach_self();
     let Registration { client, id, notice, answer } = *registration;
-    // Before a message can come. A sender need not wait for anything but a signal.
-    let due = matches!(notice, Notice::Signal { .. }).then(SignalDue::begin);
-    let number = due.as_ref().map_or(NO_SIGNAL, SignalDue::number);
-    let told = client.mq_await_first_message(id, number, &mut || answer.say(Ok(())));
-    answer.say(told.map(|_| ()));
+    // Before a message can come.
+    let number = match notice {
+        Notice::Signal(due) => signals_due::put(due),
+        Notice::Nothing | Notice::Call { .. } => NO_SIGNAL,
+    };
+    let end = client.mq_await_first_message(id, number, &mut || answer.say(Ok(())));
+    answer.say(end.map(|_| ()));
     drop(answer);
-    if let Ok(Some(sender)) = told {
-        give(notice, sender);
+    match end {
+        // The sender takes the signal out, perhaps later.
+        Ok(RegistrationEnd::OwnMessage) => {}
+        Ok(RegistrationEnd::Message { sender }) => {
+            signals_due::take(number);
+            give(notice, sender);
+        }
+        Ok(RegistrationEnd::TakenBack) | Err(_) => {
+            signals_due::take(number);
+        }
     }
-    drop(due);
     std::ptr::null_mut()
 }
 
@@ -175,40 +183,8 @@ fn detach_self() {
 /// Tells the process.
 fn give(notice: Notice, sender: u32) {
     match notice {
-        Notice::Nothing | Notice::Signal { number: 0, .. } => {}
-        Notice::Signal { number, value } => {
-            /// `siginfo_t` of a signal with a value.
-            #[repr(C)]
-            struct Information {
-                signal: c_int,
-                errno: c_int,
-                code: c_int,
-                padding: c_int,
-                pid: u32,
-                uid: u32,
-                value: usize,
-                rest: [u64; 12],
-            }
-            const _: () = assert!(size_of::<Information>() == size_of::<libc::siginfo_t>());
-            let uid = rustix::process::getuid().as_raw();
-            let information = Information {
-                signal: number,
-                errno: 0,
-                code: BY_QUEUE,
-                padding: 0,
-                pid: sender,
-                uid,
-                value,
-                rest: [0; 12],
-            };
-            let words = [
-                rustix::process::getpid().as_raw_nonzero().get() as usize,
-                number as usize,
-                (&raw const information).addr(),
-            ];
-            // SAFETY: the kernel copies the information, which is as long as it has to be.
-            unsafe { system_call(libc::SYS_rt_sigqueueinfo, words) };
-        }
+        Notice::Nothing => {}
+        Notice::Signal(due) => due.send(sender),
         Notice::Call { function: 0, .. } => {}
         Notice::Call { function, value } => {
             // SAFETY: the program has given this address as its function of a sigval.

@@ -229,15 +229,20 @@ pub fn send(
         _ => unsafe { std::slice::from_raw_parts(message, size) },
     };
     cancel::exit_if_cancelled();
-    let mut told = None;
     waiting(found.is_nonblocking(), until, |wait| {
-        told = this_client.mq_send(id, message, priority, wait)?;
+        if let Some(number) = this_client.mq_send(id, message, priority, wait)? {
+            errno::untouched(|| tell_this_process(number));
+        }
         Ok(())
-    })?;
-    if let Some(number) = told {
-        errno::untouched(|| signals_due::await_signal(number));
+    })
+}
+
+/// Sends this process the signal that its own message owes it: mq_notify(3).
+#[cold]
+fn tell_this_process(registration: u64) {
+    if let Some(due) = signals_due::take(registration) {
+        due.send(rustix::process::getpid().as_raw_nonzero().get().unsigned_abs());
     }
-    Ok(())
 }
 
 /// Receives a short message if nothing stands in the way: its bytes. None: nothing has happened.

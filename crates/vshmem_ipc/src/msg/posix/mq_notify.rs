@@ -17,6 +17,27 @@ use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
 use crate::wait::wait_queue::{self, WakeList, result_of};
 
+/// How a registration ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegistrationEnd {
+    /// By a message of the process with this pid; 0 if that is of another domain.
+    Message {
+        /// The pid.
+        sender: u32,
+    },
+    /// By a message of this process, whose sender has been given the number of the registration:
+    /// it tells the process itself.
+    OwnMessage,
+    /// It was taken back, or the queue has gone.
+    TakenBack,
+}
+
+/// The number of a registration whose thread always tells its process, also of the process's own
+/// message.
+pub(crate) const NO_NUMBER: u64 = 0;
+/// What a registered thread is woken with: 0, this, or an errno.
+const OWN_MESSAGE: u32 = u32::MAX;
+
 /// Stages that the registered thread is told of the first message: the number that its process has
 /// given the registration, if that is the caller's own.
 pub(crate) fn fire(
@@ -31,8 +52,9 @@ pub(crate) fn fire(
     let is_own = txn.get_word(field!(at, ThreadSlot, owner))? == context.client_id().word();
     // It stays as long as the thread is in the wait queue.
     let number = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
-    end(txn, layout, queue, slot, 0, wakes)?;
-    Ok(is_own.then_some(number))
+    let told = Some(number).filter(|&number| is_own && number != NO_NUMBER);
+    end(txn, layout, queue, slot, if told.is_some() { OWN_MESSAGE } else { 0 }, wakes)?;
+    Ok(told)
 }
 
 fn end(
@@ -49,14 +71,14 @@ fn end(
 }
 
 /// Registers the calling thread, says so to `registered`, and waits until a message comes to the
-/// empty queue: the pid of its sender, 0 if that is none of this domain's. `None`: the registration
-/// was taken back. A sender of this process's is given `number`.
+/// empty queue, or until the registration is taken back. A sender of this process is given `number`
+/// unless that is [`NO_NUMBER`].
 pub(crate) fn await_first_message(
     context: &Context,
     id: i32,
     number: u64,
     registered: &mut dyn FnMut(),
-) -> Result<Option<u32>, Failure> {
+) -> Result<RegistrationEnd, Failure> {
     let queue = lookup::find(context, id)?;
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
@@ -92,9 +114,10 @@ pub(crate) fn await_first_message(
     )? {
         Woken::Done(0) => {
             let sender = load_value(context.pool().map(), at!(queue, sender))?;
-            Ok(Some(context.pid_here(sender)))
+            Ok(RegistrationEnd::Message { sender: context.pid_here(sender) })
         }
-        _ => Ok(None),
+        Woken::Done(OWN_MESSAGE) => Ok(RegistrationEnd::OwnMessage),
+        _ => Ok(RegistrationEnd::TakenBack),
     }
 }
 

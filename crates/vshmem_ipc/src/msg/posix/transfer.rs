@@ -45,8 +45,8 @@ pub(crate) fn receive_at_once(
     })
 }
 
-/// mq_timedsend(3). Whether the descriptor is open for it is the caller's to know. If this process
-/// is told of the message, the number of its registration.
+/// mq_timedsend(3). Whether the descriptor is open for it is the caller's to know. If the
+/// caller is to tell this process of the message, the number of the registration.
 pub(crate) fn send(
     context: &Context,
     id: i32,
