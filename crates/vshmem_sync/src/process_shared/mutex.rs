@@ -235,7 +235,8 @@ impl SharedMutex {
             return result;
         }
         let seen = self.word.load(Ordering::Relaxed);
-        if seen & WAITERS == 0 {
+        // Since the caller's look it may have been unlocked: a free one is taken, not waited for.
+        if LockOwner::of(seen).is_some() && seen & WAITERS == 0 {
             futex.spin(&mut || self.word.load(Ordering::Relaxed) == seen);
         }
         // What this thread was left with: others sleep, and the word does not say so.
@@ -406,4 +407,58 @@ enum Taking {
     Held,
     /// The word has changed meanwhile.
     Changed,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use vshmem_wire::ClientId;
+
+    use super::*;
+    use crate::process_shared::{WaitEnd, Woke};
+
+    /// A thread that does not wait for anything.
+    struct NeverWaits;
+
+    impl Futex for NeverWaits {
+        fn spin(&self, _: &mut dyn FnMut() -> bool) -> bool {
+            panic!("it spins");
+        }
+
+        fn wait(
+            &self,
+            _: &AtomicU64,
+            _: &mut dyn FnMut() -> bool,
+            _: Option<Deadline>,
+        ) -> Result<WaitEnd, Errno> {
+            panic!("it sleeps");
+        }
+
+        fn wake(&self, _: &AtomicU64, _: u32) -> Woke {
+            Woke::default()
+        }
+
+        fn has_ended(&self, _: LockOwner) -> bool {
+            false
+        }
+    }
+
+    /// The first look has found another owner, who has unlocked it before the second.
+    #[test]
+    fn a_mutex_that_has_become_free_is_taken_at_once() {
+        let me = LockOwner::new(ClientId::new(1, 1), 1).unwrap();
+        for robust in [false, true] {
+            let mutex = SharedMutex::new(MutexKind { mutex_type: MutexType::Normal, robust });
+            assert_eq!(mutex.lock_slow(me, &NeverWaits, None), Ok(()));
+            assert_eq!(mutex.unlock(me, &NeverWaits), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_mutex_that_cannot_be_recovered_is_not_waited_for() {
+        let me = LockOwner::new(ClientId::new(1, 1), 1).unwrap();
+        let kind = MutexKind { mutex_type: MutexType::Normal, robust: true };
+        let mutex = SharedMutex::new(kind);
+        mutex.word.store(NOT_RECOVERABLE, Ordering::Relaxed);
+        assert_eq!(mutex.lock(me, &NeverWaits, None), Err(Errno::NOTRECOVERABLE));
+    }
 }
