@@ -41,6 +41,10 @@ pub(crate) fn semop_fast(
         operate_undoable(context, set, operation.number.into(), operation.change)?
     } else {
         let semaphore = set.semaphore(pool, operation.number.into())?;
+        if operation.change > 0 {
+            // Nearly always done: who waits has read the cache line last, or written it.
+            map.will_write(semaphore.at);
+        }
         // Looked at after the cells, so that they were the set's when they were read: memory that
         // has become something else since refuses the swap by its tag. What cannot be read does not
         // stand: the slow path says why.
