@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@ static char name[64];
 static volatile bool over;
 /* Children that have their parent's number, and those that have opened the semaphore. */
 static volatile int *seen;
+/* How many processes rest. */
+static atomic_int *resting;
 
 static void must(bool holds, const char *what)
 {
@@ -56,8 +59,20 @@ static void end(pid_t child)
 
 static void rest(void)
 {
+	(*resting)++;
 	for (;;)
 		pause();
+}
+
+/* Starts the first process of a namespace, which rests. Killed before that it may be in the middle
+ * of joining the pool, and whatever it leaves there stays until a namespace has its number again. */
+static pid_t start_first(void)
+{
+	int before = *resting;
+	pid_t first = start(rest);
+	while (*resting == before)
+		sched_yield();
+	return first;
 }
 
 static void *open_and_close(void *unused)
@@ -75,7 +90,7 @@ static void fork_a_namesake(void)
 {
 	pthread_t threads[THREADS];
 	must(unshare(CLONE_NEWPID) == 0, "unshare");
-	pid_t first = start(rest);
+	pid_t first = start_first();
 	int inner = (int)syscall(SYS_pidfd_open, first, 0);
 	int outer = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	/* As long as children go elsewhere no thread can be made. */
@@ -100,7 +115,7 @@ static void fork_a_namesake(void)
 static void in_a_namespace(void)
 {
 	must(unshare(CLONE_NEWPID) == 0, "unshare");
-	pid_t first = start(rest);
+	pid_t first = start_first();
 	await(start(fork_a_namesake));
 	end(first);
 }
@@ -109,6 +124,7 @@ int main(void)
 {
 	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(seen != MAP_FAILED, "mmap");
+	resting = (atomic_int *)&seen[2];
 	snprintf(name, sizeof name, "/namesake-%d", (int)getpid());
 	must(sem_open(name, O_CREAT | O_EXCL, 0600, 1) != SEM_FAILED, "sem_open");
 	for (int i = 0; i < ROUNDS; i++)
