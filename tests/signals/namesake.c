@@ -65,7 +65,7 @@ static void rest(void)
 }
 
 /* Starts the first process of a namespace, which rests. Killed before that it may be in the middle
- * of joining the pool, and whatever it leaves there stays until a namespace has its number again. */
+ * of joining the pool, and what it leaves there stays until a namespace has its number again. */
 static pid_t start_first(void)
 {
 	int before = *resting;

@@ -27,6 +27,15 @@ ok() { # what, then a command on the pool that must succeed
 	fi
 	cat "$work/out"
 }
+all_reaped() { # waits until no dead client is left in a pool: agents look once a second
+	local looks
+	for ((looks = 0; looks < 300; looks++)); do
+		$vshmem pool check "$1" >"$work/out" 2>&1
+		grep -q "reaped" "$work/out" || return 0
+		sleep 0.1
+	done
+	return 1
+}
 skip() {
 	skipped=$((skipped + 1))
 	echo "skipped: $1"
@@ -73,6 +82,16 @@ if [ "$(id -u)" = 0 ]; then
 		mkdir -p "$work/jail/${linker%/*}" && cp "$work/other/other" "$work/jail/$linker"
 	done
 	ok "nor the dynamic linker in one that a thread has just gone to" "$programs/rooted" jail-late "$agent" "$work/jail"
+	# On a pool of its own: a thread slot of one that had not come so far as to name its namespace stays for a while.
+	$vshmem pool create "$pool-short" --size 32M >"$work/out" 2>&1 || cat "$work/out"
+	if $vshmem run --pool "$pool-short" -- "$programs/short_lived" >"$work/out" 2>&1 && all_reaped "$pool-short"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAILED what namespaces leave that end while they join a pool is taken back"
+		cat "$work/out"
+	fi
+	$vshmem pool rm "$pool-short" --force >/dev/null 2>&1
 else
 	skip "another root, another user, another PID namespace: needs root"
 fi

@@ -2,6 +2,7 @@
 //! for.
 
 mod clients;
+mod dead_domains;
 mod doorbell;
 mod host_heartbeat;
 mod host_monitor;

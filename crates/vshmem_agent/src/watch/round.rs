@@ -9,6 +9,7 @@ use vshmem_link::Link;
 use vshmem_session::{Role, RoleLock, Session};
 
 use super::clients::Clients;
+use super::dead_domains::DeadDomains;
 use super::doorbell::DoorbellListener;
 use super::host_heartbeat::HostHeartbeat;
 use super::namespaces::Namespaces;
@@ -44,6 +45,7 @@ pub struct Watch<'a> {
     host_heartbeat: HostHeartbeat,
     clients: Clients,
     namespaces: Namespaces,
+    dead_domains: DeadDomains,
     silent_domains: SilentDomains,
     stay: Stay,
     alone_since: Option<Instant>,
@@ -86,6 +88,7 @@ impl<'a> Watch<'a> {
             host_heartbeat: HostHeartbeat::new(on_host),
             clients: Clients::default(),
             namespaces: Namespaces::new(),
+            dead_domains: DeadDomains::default(),
             silent_domains: SilentDomains::default(),
             stay,
             alone_since: None,
@@ -123,6 +126,7 @@ impl<'a> Watch<'a> {
         self.clients.recover_dead(this_client)?;
         self.namespaces.refresh(this_client)?;
         self.namespaces.reap_dead(this_client)?;
+        self.dead_domains.finish(this_client)?;
         self.check_server()?;
         this_client
             .free_joining_slots(this_client.domain(), &|pid| vshmem_session::is_gone(pid, 0))?;

@@ -31,6 +31,17 @@ impl Pool {
         answer(self, domain_rows::domain_keys(self))
     }
 
+    /// Slots and boot epochs of the domains that have been declared dead. Something may be left of
+    /// one whose reaper has died as well: [`Client::reap_epoch`] goes on with it.
+    ///
+    /// [`Client::reap_epoch`]: crate::Client::reap_epoch
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn dead_domains(&self) -> Result<Vec<(u32, u32)>, Errno> {
+        answer(self, domain_rows::dead_domains(self))
+    }
+
     /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or
     /// evicted.
     ///

@@ -76,6 +76,24 @@ pub(crate) fn domain_keys(pool: &Pool) -> Result<Vec<DomainKey>, Failure> {
     look().map_err(Failure::from)
 }
 
+/// Slots and boot epochs of the domains that have been declared dead.
+pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
+    let look = || -> Result<Vec<(u32, u32)>, Fault> {
+        let mut dead = Vec::new();
+        for index in 0..pool.layout().domains.count as u32 {
+            // The epoch first, as above.
+            let epoch = pool.epoch_of(index)?;
+            let slot = domains::slot_at(pool.layout(), index)?;
+            if load_value(pool.map(), field!(slot, DomainSlot, state))? == DomainState::Dead as u32
+            {
+                dead.push((index, epoch));
+            }
+        }
+        Ok(dead)
+    };
+    look().map_err(Failure::from)
+}
+
 /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or
 /// evicted.
 pub(crate) fn domain_epoch(pool: &Pool, index: u32) -> Result<Option<u32>, Failure> {

@@ -105,12 +105,33 @@ fn reap_clients(
         reap::reap_client(context, lock_context, *client)?;
     }
     let digest = domains::digest_at(context.pool(), domain)?;
-    threads::reap_joining(context, lock_context, digest, &|_| true)?;
+    if !is_of_another_domain(context, domain, digest)? {
+        threads::reap_joining(context, lock_context, digest, &|_| true)?;
+    }
     for client in own {
         reap::reap_client(context, lock_context, *client)?;
     }
     doorbell::wake_served(context);
     Ok(())
+}
+
+/// Whether this is the digest of another domain as well, whose processes may be joining now: the
+/// inode of a PID namespace that has ended is given again. That domain's own agent finds those
+/// which have died.
+fn is_of_another_domain(context: &Context, dead: u32, digest: u64) -> Result<bool, Fault> {
+    // This process joins, and its domain has no slot yet.
+    if context.client_id().joiner().is_some_and(|(own, _)| own == digest) {
+        return Ok(true);
+    }
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    for other in (0..layout.domains.count as u32).filter(|other| *other != dead) {
+        let state_at = field!(domains::slot_at(layout, other)?, DomainSlot, state);
+        let lives = load_value(map, state_at)? == DomainState::Alive as u32;
+        if lives && domains::digest_at(context.pool(), other)? == digest {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Ends what the clients of an evicted domain have begun, and refuses what they do from now on.

@@ -105,6 +105,53 @@ fn the_next_boot_of_a_named_domain_reaps_the_former() {
     empty(&pool, &me);
 }
 
+/// The process that declared it dead may have died before it was reaped: any agent goes on.
+#[test]
+fn dead_domains_are_listed_and_can_be_reaped_again() {
+    let pool = pool();
+    let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
+    assert_eq!(pool.dead_domains(), Ok(vec![]));
+    me.reap_domain(other.domain()).unwrap();
+    let dead = pool.dead_domains().unwrap();
+    assert_eq!(dead.iter().map(|domain| domain.0).collect::<Vec<_>>(), [other.domain()]);
+    me.reap_epoch(dead[0].0, dead[0].1).unwrap();
+    assert_eq!(pool.clients().unwrap().len(), 1);
+    // The slot has its next domain: the former epoch is nobody's.
+    let next = join_in(&pool, "c", 30);
+    assert_eq!(next.domain(), other.domain());
+    me.reap_epoch(dead[0].0, dead[0].1).unwrap();
+    assert_eq!(next.is_active_member(), Ok(true));
+    assert_eq!(pool.dead_domains(), Ok(vec![]));
+    me.reap_domain(next.domain()).unwrap();
+    empty(&pool, &me);
+}
+
+/// The inode of a PID namespace that has ended is given again.
+#[test]
+fn a_namespace_with_the_number_of_a_former_one_reaps_it() {
+    let pool = pool();
+    let me = join_in(&pool, "a", 10);
+    let set = me.set(1);
+    let born = |born: u64| DomainIdentity { born, pid_namespace: 7, ..domain("n") };
+    let first =
+        Client::join(pool.clone(), &born(100), process(1), None, WakeScope::Kernel).unwrap();
+    first.op(set, &[undone(by(0, 3))]).unwrap();
+    let second =
+        Client::join(pool.clone(), &born(900), process(1), None, WakeScope::Kernel).unwrap();
+    assert_eq!(me.value(set, 0), 0);
+    assert_eq!(first.is_active_member(), Ok(false));
+    second.op(set, &[undone(by(0, 2))]).unwrap();
+    // What another agent still sees of the former one is nothing of the second's.
+    for (index, epoch) in pool.dead_domains().unwrap() {
+        me.reap_epoch(index, epoch).unwrap();
+    }
+    assert_eq!((me.value(set, 0), second.is_active_member()), (2, Ok(true)));
+    sound(&pool);
+    me.reap_domain(second.domain()).unwrap();
+    me.set_remove(set, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
 #[test]
 fn the_slot_of_a_dead_domain_is_used_again() {
     let pool = pool();
