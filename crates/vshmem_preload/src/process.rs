@@ -124,7 +124,8 @@ fn robust_list() -> Option<usize> {
     (unless_confined(ask)? == 0).then_some(list)
 }
 
-fn own_pid() -> u32 {
+/// The pid of this process; in a child of vfork its own.
+pub fn own_pid() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
 }
 

@@ -14,6 +14,7 @@ use vshmem_ipc::{Client, Errno, RegistrationEnd};
 use crate::mapping::user;
 use crate::posix::queue;
 use crate::posix::signals_due::{self, NO_SIGNAL, SignalDue};
+use crate::process;
 use crate::session::current;
 
 /// The highest signal (_NSIG).
@@ -87,7 +88,7 @@ pub fn notify(file: c_int, event: *const sigevent) -> Result<(), Errno> {
         libc::SIGEV_NONE => Notice::Nothing,
         libc::SIGEV_SIGNAL if event.signal == 0 => Notice::Nothing,
         libc::SIGEV_SIGNAL if (1..=SIGNALS).contains(&event.signal) => {
-            let process = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+            let process = process::own_pid();
             Notice::Signal(SignalDue { signal: event.signal, value: event.value, process })
         }
         libc::SIGEV_THREAD => Notice::Call { function: event.function, value: event.value },
@@ -142,16 +143,12 @@ extern "C" fn run(registration: *mut c_void) -> *mut c_void {
     let end = client.mq_await_first_message(id, number, &mut || answer.say(Ok(())));
     answer.say(end.map(|_| ()));
     drop(answer);
-    match end {
-        // The sender takes the signal out, perhaps later.
-        Ok(RegistrationEnd::OwnMessage) => {}
-        Ok(RegistrationEnd::Message { sender }) => {
-            signals_due::take(number);
-            give(notice, sender);
-        }
-        Ok(RegistrationEnd::TakenBack) | Err(_) => {
-            signals_due::take(number);
-        }
+    // The sender of an own message takes the signal out, perhaps later.
+    if end != Ok(RegistrationEnd::OwnMessage) {
+        signals_due::take(number);
+    }
+    if let Ok(RegistrationEnd::Message { sender }) = end {
+        give(notice, sender);
     }
     std::ptr::null_mut()
 }

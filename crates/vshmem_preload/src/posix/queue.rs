@@ -11,6 +11,7 @@ use crate::errno;
 use crate::mapping::user;
 use crate::object_descriptors::{Access, Descriptor, Object, OpenQueue, open};
 use crate::posix::{signals_due, umask};
+use crate::process;
 use crate::process_shared::deadline;
 use crate::session::caller::Credentials;
 use crate::session::{cancel, current, exit, thread_words};
@@ -241,7 +242,7 @@ pub fn send(
 #[cold]
 fn tell_this_process(registration: u64) {
     if let Some(due) = signals_due::take(registration) {
-        due.send(rustix::process::getpid().as_raw_nonzero().get().unsigned_abs());
+        due.send(process::own_pid());
     }
 }
 

@@ -60,7 +60,7 @@ pub fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), E
 /// This process. A confined one does without its start time.
 fn own_process() -> Process {
     unless_confined(this_process).unwrap_or_else(|| Process {
-        pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
+        pid: process::own_pid(),
         start: 0,
         uid: rustix::process::getuid().as_raw(),
     })

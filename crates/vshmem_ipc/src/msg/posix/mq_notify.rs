@@ -34,7 +34,7 @@ pub enum RegistrationEnd {
 
 /// The number of a registration whose thread always tells its process, also of the process's own
 /// message.
-pub(crate) const NO_NUMBER: u64 = 0;
+const NO_NUMBER: u64 = 0;
 /// What a registered thread is woken with: 0, this, or an errno.
 const OWN_MESSAGE: u32 = u32::MAX;
 
