@@ -1,20 +1,26 @@
 # vshmem: `make demo` and `make test` need no other step before them.
 CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
+# C is compiled with as many compilers as there are processors.
+MAKE_C = $(MAKE) -s -j$(shell nproc) -C
 
-.PHONY: help setup setup-guests setup-all build programs demo test test-long check bench clean
+.PHONY: help setup setup-guests setup-all build programs test-programs demo test test-all test-rest test-long check check-c bench clean
 help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make demos    X windows, satellite time, PHP and PostgreSQL, unchanged, across virtual machines'
-	@echo 'make test     every test that this machine can run'
+	@echo 'make test     whether it works here, in ten minutes: this machine, and two virtual machines (ONLY="oracle signals": these steps)'
+	@echo 'make test-all      every test but those that take hours, in half an hour to an hour; it installs QEMU, Xen, MPI, Podman, libvirt'
 	@echo 'make test-long     what takes longer: stress, soak, fuzzing, sanitizers, every device (two things at a time; hours)'
 	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
 	@echo 'make bench-guard BASE=main   whether a call has become slower since that commit (BASE: a commit, or a directory with a build)'
 	@echo 'make build    target/release/vshmem and the libraries'
 	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
 	@echo 'make wheel    the Python package, in build/wheel'
-	@echo 'make check    formatting, lints, documentation, structure, dependencies'
+	@echo 'make check    formatting, lints, documentation, structure, dependencies; C without a warning'
 	@echo 'make install  what was built, into PREFIX ($(PREFIX)); make uninstall'
 	@echo 'make deb      packages for Debian, of what was built (make build programs); make tarball for other distributions'
+	@echo
+	@echo 'Parts of the tests; each installs and builds what it needs:'
+	@tests/run --list
 
 setup:
 	@scripts/setup
@@ -24,27 +30,25 @@ GUEST ?= uml
 setup-guests:
 	@scripts/setup guests $(filter qemu xen,$(GUEST))
 setup-all:
-	@scripts/setup guests qemu demos containers libvirt wheel fabric $(if $(filter no,$(XEN)),,xen)
+	@scripts/setup guests programs mpi qemu demos containers libvirt wheel fabric $(if $(filter no,$(XEN)),,xen)
+# setup-qemu, setup-mpi, ...: guests, and that word of scripts/setup.
+setup-%:
+	@scripts/setup guests $*
 
+# What is for this machine's MPI, libfabric or kernel is left out, with a line, where it cannot be built.
 build: setup
-	$(CARGO) build --release
+	$(CARGO) build --release -p vshmem_cli -p vshmem_preload -p vshmem_capi
 	@$(MAKE) -s manual library
-	@$(MAKE) -s -C openmpi
-	@$(MAKE) -s -C libfabric
-	@$(MAKE) -s -C kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem || echo "kernel/ivshmem: not built; the rest is"
+	@for part in 'openmpi' 'libfabric' 'kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem'; do \
+		$(MAKE_C) $$part || echo "$${part%% *}: not built; the rest is"; done
 
-# Examples, benchmark kernels and the conformance probe: plain C.
+# Examples and benchmark kernels: plain C.
 programs: setup
-	@$(MAKE) -s -C examples
-	@$(MAKE) -s -C bench
-	@$(MAKE) -s -C tests/conformance/probe
-	@$(MAKE) -s -C tests/conformance/share
-	@$(MAKE) -s -C tests/mpi
-	@$(MAKE) -s -C tests/fabric
-	@$(MAKE) -s -C tests/fabric/calls
-	@$(MAKE) -s -C tests/team
-	@$(MAKE) -s -C tests/signals
-	@$(MAKE) -s -C tests/stress
+	@$(MAKE_C) examples
+	@$(MAKE_C) bench
+# What the tests of MPI and of libfabric run.
+test-programs: setup
+	@for part in team mpi fabric fabric/calls; do $(MAKE_C) tests/$$part || echo "tests/$$part: not built; its tests are skipped"; done
 
 # The Python package: one wheel for CPython 3.9 and later, for old C libraries too where PyPI's ziglang can be had.
 .PHONY: wheel
@@ -62,22 +66,37 @@ demos: setup-guests build
 	@scripts/setup guests demos
 	@demo/all target/release/vshmem
 
-test: setup-all build programs
-	@tests/run
+test:
+	@tests/run quick
+test-all:
+	@tests/run all
+# Without what `make test` runs.
+test-rest:
+	@tests/run rest
+# The parts that `make help` lists.
+PARTS = $(basename $(notdir $(wildcard tests/parts/*.sh)))
+.PHONY: $(PARTS:%=test-%)
+$(PARTS:%=test-%):
+	@tests/run $(@:test-%=%)
 
 # TEST_LONG names some of its steps.
 TEST_LONG ?=
-test-long: setup-all build programs wheel
-	@scripts/setup packages slurm
+test-long: setup-all setup-packages setup-slurm build programs test-programs wheel
 	@tests/run_long $(TEST_LONG)
 
-check:
+check: check-c
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace --document-private-items
 	$(CARGO) test --quiet --profile quick -p vshmem_structure
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else \
 		echo 'not checked: advisories (cargo install --locked cargo-deny)'; fi
+# All C, compiled anew, where a warning is an error.
+check-c: build
+	@for part in examples bench tests/conformance/probe tests/conformance/share tests/signals tests/stress tests/library tests/deaths \
+		tests/acceptance/programs tests/soak/programs tests/containers tests/team tests/mpi tests/fabric tests/fabric/calls \
+		openmpi libfabric 'kernel/ivshmem module' 'kernel/ivshmem/selftest'; do \
+		echo "$$part" && $(MAKE_C) $$part -B BUILD=$(CURDIR)/build/check/$${part%% *} WERROR=-Werror || exit 1; done
 
 bench: setup-guests build programs
 	@target/release/vshmem bench --quick
@@ -103,7 +122,7 @@ bench-devices:
 	@scripts/setup guests qemu
 	@bench/devices/run
 # A pool's notifications in QEMU guests beside TCP's, by counts.
-bench-notifications: setup-all build programs
+bench-notifications: setup-qemu build programs
 	@bench/notifications/run target/release/vshmem
 
 # This tree's build and that of BASE, a commit or a directory with another build, in turns for a minute: fails on what has
@@ -124,31 +143,32 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-# The acceptance tests on QEMU guests with each device; `make test` runs them with one, and the oracle with each.
+# Every acceptance test, the whole oracle too, on QEMU guests with each device. `make test-qemu` has one device, and of the oracle
+# what can differ by the link.
 DEVICES ?= doorbell plain plain-sysfs dax
-.PHONY: test-qemu
-test-qemu: setup-all build programs
+.PHONY: test-qemu-all
+test-qemu-all: setup-programs setup-qemu build
 	@status=0; for device in $(DEVICES); do \
-		VSHMEM_TEST_DEVICE=$$device VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test qemu -- --test-threads=1 --nocapture || status=1; \
+		VSHMEM_TEST_ORACLE=whole VSHMEM_TEST_DEVICE=$$device VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test qemu -- --test-threads=1 --nocapture || status=1; \
 	done; exit $$status
 
 # The same under Xen, emulated: dom0 makes the pool and grants it to two guests.
-.PHONY: test-xen
-test-xen: setup-all build programs
+.PHONY: test-xen-all
+test-xen-all: setup-programs setup-xen build
 	@$(CARGO) test --quiet --profile quick -p vshmem_lab --test xen
-	@VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --test-threads=1 --nocapture
+	@VSHMEM_TEST_ORACLE=whole VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --test-threads=1 --nocapture
 
 # Round trips between two of those guests, over pools and over libxenvchan: a table. With CPUS emulated processors, which should
 # not be more than this machine has. Emulated: it shows that all work, not how fast they are.
 CPUS ?= 2
 .PHONY: bench-xen
-bench-xen: setup-all build programs
+bench-xen: setup-xen build programs
 	@VSHMEM_TEST_CPUS=$(CPUS) VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --nocapture beside_libxenvchan
 
 # Other people's programs at length, and a table of how they fared. Some are fetched from Debian, nothing is installed.
 THIRD_PARTY_SECONDS ?= 30
 .PHONY: third-party
-third-party: build
+third-party: setup-programs build
 	@tests/third_party/run_all.sh "$(CURDIR)/target/release/vshmem" $(THIRD_PARTY_SECONDS)
 
 # MPI: a thousand jobs one after the other, 50 of them with a killed process; the HPC Challenge between guests; eight pairs on the
@@ -156,14 +176,14 @@ third-party: build
 PROCESSES ?= 16
 WHAT ?= quick
 .PHONY: mpi-cycles mpi-hpcc mpi-compare mpi-qemu
-mpi-cycles: build programs
+mpi-cycles: setup-mpi build programs test-programs
 	@tests/mpi/cycles.sh "$(CURDIR)/target/release/vshmem"
-mpi-hpcc: setup-guests build programs
+mpi-hpcc: setup-mpi build programs test-programs
 	@tests/mpi/hpcc.sh "$(CURDIR)/target/release/vshmem"
 # The test programs between two QEMU guests.
-mpi-qemu: setup-all build programs
+mpi-qemu: setup-mpi setup-qemu build programs test-programs
 	@tests/mpi/guests.sh "$(CURDIR)/target/release/vshmem" qemu 2
-mpi-compare: build programs
+mpi-compare: setup-mpi build programs test-programs
 	@tests/mpi/compare.sh "$(CURDIR)/target/release/vshmem" $(PROCESSES) 3 $(WHAT)
 
 # Longer than the same in `make test`: SECONDS of random deaths; every crash point in a guest that is killed, or paused and

@@ -97,11 +97,11 @@ static int mr_mode_of(uint32_t version, const struct fi_info *hints)
 {
 	int asked = hints && hints->domain_attr ? hints->domain_attr->mr_mode : 0;
 	if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
-		return asked == FI_MR_BASIC ? FI_MR_BASIC : FI_MR_SCALABLE;
-	if (asked == FI_MR_BASIC)
-		return FI_MR_BASIC;
-	if (asked == FI_MR_SCALABLE)
-		return FI_MR_SCALABLE;
+		return asked == VFI_MR_BASIC ? VFI_MR_BASIC : VFI_MR_SCALABLE;
+	if (asked == VFI_MR_BASIC)
+		return VFI_MR_BASIC;
+	if (asked == VFI_MR_SCALABLE)
+		return VFI_MR_SCALABLE;
 	return asked & MR_OBEYED;
 }
 

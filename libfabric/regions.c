@@ -34,7 +34,7 @@ int vfi_regions_open(vshmem_pool *pool, uint64_t mr_mode, uint64_t nonce, struct
 		free(memory);
 		return -FI_ENOMEM;
 	}
-	bool basic = mr_mode == FI_MR_BASIC;
+	bool basic = mr_mode == VFI_MR_BASIC;
 	memory->own_keys = basic || (mr_mode & FI_MR_PROV_KEY);
 	memory->addresses = basic || (mr_mode & FI_MR_VIRT_ADDR);
 	make_record(memory, nonce);

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -37,6 +38,13 @@
 #include "operations.h"
 #include "vshmem.h"
 #include "wire.h"
+
+/* Of the interface before release 1.5. Libfabric 2 deprecates its own names for these, and has no
+ * container_of in its headers. */
+enum { VFI_MR_BASIC = 1 << 0, VFI_MR_SCALABLE = 1 << 1 };
+#ifndef container_of
+#define container_of(member, type, name) ((type *)((char *)(member) - offsetof(type, name)))
+#endif
 
 #define VFI_INJECT_BYTES      4056 /* with its header, 4096 */
 #define VFI_LEAST_LANE_BYTES  4096

@@ -9,7 +9,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 # Where the command and the libraries are.
 BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
-VERSIONED = build/lib/$(SONAME)
+VERSIONED = $(BIN_DIR)/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = $(filter-out %.out,$(wildcard build/bench/*)) build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
 # Not what their tests have left there, nor those that show how to call the library, which have all of it in them, nor the one in

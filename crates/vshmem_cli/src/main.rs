@@ -23,6 +23,9 @@ mod visit;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use failure::Outcome;
 
@@ -132,14 +135,13 @@ fn start_log() {
     let Ok(wanted) = std::env::var("VSHMEM_LOG") else {
         return;
     };
-    let Ok(filter) = wanted.parse::<tracing_subscriber::EnvFilter>() else {
+    let Ok(filter) = wanted.parse::<Targets>() else {
         eprintln!("vshmem: VSHMEM_LOG is {wanted:?}: it must be error, warn, info, debug or trace");
         return;
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(show::colours(&std::io::stderr()))
-        .with_target(false)
-        .init();
+        .with_target(false);
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }

@@ -1,7 +1,7 @@
 //! The conformance probe in a guest: on the pool, and on the guest's own kernel.
 
 use vshmem_acceptance::guests::Machine;
-use vshmem_acceptance::suite::say;
+use vshmem_acceptance::suite::{cases_of_links, say};
 use vshmem_acceptance::{Guests, build};
 
 use crate::shared;
@@ -23,6 +23,14 @@ pub fn probe() {
     on(&shared(), "vshmem run --share all,posix");
 }
 
+/// Which cases, as the shell's words: all where a guest runs at this machine's speed.
+fn cases(machine: Machine) -> &'static str {
+    match machine {
+        Machine::Uml => "",
+        Machine::Qemu { .. } => cases_of_links(),
+    }
+}
+
 /// On that lab; `prefix` stands before a program that shall use the pool.
 pub fn on(guests: &Guests, prefix: &str) {
     let conformance = build::source().join("tests/conformance");
@@ -31,12 +39,12 @@ pub fn on(guests: &Guests, prefix: &str) {
     let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
     let read = |name: &&str| std::fs::read_to_string(conformance.join(name)).unwrap();
     let expected: String = crate::differences(guests.machine()).iter().map(read).collect();
-    let turns = turns(guests.machine());
+    let (turns, cases) = (turns(guests.machine()), cases(guests.machine()));
     let line = format!(
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
          TURNS={turns} SECONDS_EACH={SECONDS_EACH} EXPECTED_DIFFERENCES=/tmp/expected_differences.txt \
-         sh /tmp/compare.sh /run/vshmem/bin/probe '{prefix}'"
+         sh /tmp/compare.sh /run/vshmem/bin/probe '{prefix}' {cases}"
     );
     let ran = guests.shell(1, &line);
     let last = ran.out.lines().last().unwrap_or_default().to_owned();

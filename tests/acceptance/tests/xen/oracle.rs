@@ -1,7 +1,7 @@
 //! The conformance probe in dom0 and in guests: on a pool, and on the domain's own kernel.
 
 use vshmem_acceptance::build;
-use vshmem_acceptance::suite::say;
+use vshmem_acceptance::suite::{cases_of_links, say};
 
 use crate::rig::{DOM0, POOL, Xen};
 use crate::shared;
@@ -32,11 +32,12 @@ fn compare(xen: &Xen, domain: u32, name: &str) {
     let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
     let read = |name: &str| std::fs::read_to_string(conformance.join(name)).unwrap();
     let expected = read("expected_differences.txt") + &read("expected_differences_xen.txt");
+    let cases = cases_of_links();
     let line = format!(
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
          EXPECTED_DIFFERENCES=/tmp/expected_differences.txt SECONDS_EACH=120 TURNS=20 sh /tmp/compare.sh \
-         /run/vshmem/bin/probe 'vshmem run --pool {POOL} --share all,posix --'"
+         /run/vshmem/bin/probe 'vshmem run --pool {POOL} --share all,posix --' {cases}"
     );
     let ran = xen.shell(domain, &line);
     let last = ran.out.lines().last().unwrap_or_default().to_owned();

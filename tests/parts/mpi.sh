@@ -1,0 +1,6 @@
+# What: Open MPI between two network namespaces and between guests
+# Needs: guests programs mpi
+# Builds: release
+# Takes: 6 min
+step mpi 900 tests/mpi/run.sh "$vshmem"
+step mpi-guests 900 tests/mpi/guests.sh "$vshmem" uml 2 8

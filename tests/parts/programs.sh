@@ -1,0 +1,23 @@
+# What: other people's programs and suites, debuggers, benchmark kernels, libvshmem from C, stress and a short soak
+# Needs: guests programs
+# Builds: tests release
+# Takes: 6 min
+probe=build/conformance/probe under="$vshmem run --pool $pool --" posix="$vshmem run --pool $pool --share all,posix --"
+watched="tests/third_party/watched.sh $vshmem $pool"
+step oracle-at-once 600 with_pool 1G env SECONDS_EACH=60 JOBS=8 tests/conformance/compare.sh $probe "$posix"
+# A program that does not ask for POSIX has the kernel's and the C library's, through a library that passes it on.
+step posix-not-shared 300 with_pool 1G env SECONDS_EACH=60 JOBS=8 EXPECTED_DIFFERENCES=/dev/null tests/conformance/compare.sh $probe "$under" 'posix_*' 'mq_*' 'pthread_*'
+step stress 300 tests/stress/run.sh "$vshmem" 10
+step debugging 300 tests/debugging/run.sh "$vshmem"
+step util-linux 120 with_pool 1G $watched tests/third_party/run_util_linux.sh
+step perl 300 with_pool 1G $watched tests/third_party/run_perl_ipc.sh
+step stress-ng 300 with_pool 1G $watched tests/third_party/run_stress_ng.sh 5
+step fakeroot 120 with_pool 1G $watched tests/third_party/run_fakeroot.sh
+step postgres 300 with_pool 1G $watched tests/third_party/run_postgres.sh 3
+step boost 300 with_pool 1G "$PWD/tests/third_party/run_boost_interprocess.sh" "$posix"
+step kernels 300 make -s -C bench check
+step kernels-on-a-pool 300 with_pool 1G make -s -C bench check RUN="$under"
+step languages 300 with_pool 1G make -s -C examples check RUN="$under"
+step library-c 300 tests/library/run.sh "$vshmem"
+step team 600 tests/team/run.sh "$vshmem"
+step soak 600 built tests/soak soak

@@ -1,0 +1,11 @@
+# What: format, lints, documentation, structure
+# Needs: qemu
+# Builds: tests
+# Takes: 5 min
+step format 60 "$cargo" fmt --all --check
+step clippy 900 "$cargo" clippy --quiet --workspace --all-targets -- -D warnings
+step clippy-crash 600 "$cargo" clippy --quiet -p vshmem_ipc --features crash-points --all-targets -- -D warnings
+# The command's pages and libvshmem's have one directory, which cargo may remove twice at once when it is there.
+rm -rf target/doc/vshmem
+step doc 300 env RUSTDOCFLAGS="-D warnings" "$cargo" doc --quiet --no-deps --workspace --document-private-items
+step docs 120 tests/docs/run.sh "$vshmem"
