@@ -3,7 +3,7 @@ CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
 # C is compiled with as many compilers as there are processors.
 MAKE_C = $(MAKE) -s -j$(shell nproc) -C
 
-.PHONY: help setup setup-guests setup-all build programs test-programs demo test test-all test-rest test-long check check-c bench clean
+.PHONY: help setup setup-guests setup-all build programs mpi-programs demo test test-all test-rest test-long check check-c bench clean
 help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make demos    X windows, satellite time, PHP and PostgreSQL, unchanged, across virtual machines'
@@ -47,7 +47,7 @@ programs: setup
 	@$(MAKE_C) examples
 	@$(MAKE_C) bench
 # What the tests of MPI and of libfabric run.
-test-programs: setup
+mpi-programs: setup
 	@for part in team mpi fabric fabric/calls; do $(MAKE_C) tests/$$part || echo "tests/$$part: not built; its tests are skipped"; done
 
 # The Python package: one wheel for CPython 3.9 and later, for old C libraries too where PyPI's ziglang can be had.
@@ -81,7 +81,7 @@ $(PARTS:%=test-%):
 
 # TEST_LONG names some of its steps.
 TEST_LONG ?=
-test-long: setup-all setup-packages setup-slurm build programs test-programs wheel
+test-long: setup-all setup-packages setup-slurm build programs mpi-programs wheel
 	@tests/run_long $(TEST_LONG)
 
 check: check-c
@@ -176,14 +176,14 @@ third-party: setup-programs build
 PROCESSES ?= 16
 WHAT ?= quick
 .PHONY: mpi-cycles mpi-hpcc mpi-compare mpi-qemu
-mpi-cycles: setup-mpi build programs test-programs
+mpi-cycles: setup-mpi build programs mpi-programs
 	@tests/mpi/cycles.sh "$(CURDIR)/target/release/vshmem"
-mpi-hpcc: setup-mpi build programs test-programs
+mpi-hpcc: setup-mpi build programs mpi-programs
 	@tests/mpi/hpcc.sh "$(CURDIR)/target/release/vshmem"
 # The test programs between two QEMU guests.
-mpi-qemu: setup-mpi setup-qemu build programs test-programs
+mpi-qemu: setup-mpi setup-qemu build programs mpi-programs
 	@tests/mpi/guests.sh "$(CURDIR)/target/release/vshmem" qemu 2
-mpi-compare: setup-mpi build programs test-programs
+mpi-compare: setup-mpi build programs mpi-programs
 	@tests/mpi/compare.sh "$(CURDIR)/target/release/vshmem" $(PROCESSES) 3 $(WHAT)
 
 # Longer than the same in `make test`: SECONDS of random deaths; every crash point in a guest that is killed, or paused and

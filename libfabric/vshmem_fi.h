@@ -14,7 +14,6 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -36,21 +35,14 @@
 #include "cross_memory.h"
 #include "offers.h"
 #include "operations.h"
+#include "releases.h"
 #include "vshmem.h"
 #include "wire.h"
-
-/* Of the interface before release 1.5. Libfabric 2 deprecates its own names for these, and has no
- * container_of in its headers. */
-enum { VFI_MR_BASIC = 1 << 0, VFI_MR_SCALABLE = 1 << 1 };
-#ifndef container_of
-#define container_of(member, type, name) ((type *)((char *)(member) - offsetof(type, name)))
-#endif
 
 #define VFI_INJECT_BYTES      4056 /* with its header, 4096 */
 #define VFI_LEAST_LANE_BYTES  4096
 #define VFI_LANE_HEADER_BYTES 8 /* before each message of a lane */
-/* Whole lines of a lane, with the 8 bytes before each message: pieces then leave no gap at its end.
- */
+/* Whole lines of a lane, with the 8 bytes before each message: pieces leave no gap at its end. */
 #define VFI_PIECE_BYTES (16 * 1024 - 8) /* of a longer message, with the header */
 #define VFI_EAGER_BYTES (16 * 1024 - 8) /* with its header, where lanes are long enough */
 #define VFI_TX_SIZE     1024 /* operations under way, before a caller gets -FI_EAGAIN */

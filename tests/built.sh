@@ -1,20 +1,25 @@
 # What tests/run builds for the steps, and how they start it: `. tests/built.sh`, with $logs, $cargo, $vshmem and $pool set.
 
-# Every test binary and the product itself, in one profile and one run of cargo: features are those of the whole workspace, so nothing
-# is compiled twice. Those that need crash points are apart, as all that they rest on has them.
-build_tests() {
-	"$cargo" build --profile quick --workspace --lib --bins --tests --message-format json-render-diagnostics >"$logs/built.json" &&
-		"$cargo" test --no-run --profile quick -p vshmem_ipc --features crash-points --test crash --test crash_guests \
-			--message-format json-render-diagnostics >"$logs/built-crash.json" &&
+# The product and its tests, in one profile and one run of cargo: features are those of the whole workspace, so nothing is compiled
+# twice. Those with crash points are apart, as all that they rest on has them. What tests the tools (lab, bench, soak) comes later, in
+# the same way, and the rules about the tree (vshmem_structure), which rest on nothing, in a step of their own.
+build_tests() { # build_tests product|tools
+	local only=(--exclude vshmem_structure)
+	if [ "$1" = product ]; then
+		make -s -j"$(nproc)" -C tests/conformance/probe && make -s -C tests/conformance/share || return
+		only+=(--exclude vshmem_bench --exclude vshmem_lab --exclude vshmem_soak)
+		"$cargo" build --profile quick --workspace "${only[@]}" --features vshmem_ipc/crash-points --test crash --test crash_guests \
+			--message-format json-render-diagnostics >"$logs/built-crash.json" || return
+	fi
+	"$cargo" build --profile quick --workspace "${only[@]}" --lib --bins --tests --message-format json-render-diagnostics >"$logs/built-$1.json" &&
 		packaging/shared_library target/quick/libvshmem.a target/quick/libvshmem.so.0 && echo "1 passed, 0 failed"
 }
 
 # A test binary runs without cargo, which would wait for what it builds elsewhere: built FOLDER NAME [WORDS...], as cargo does.
 built() {
-	local program folder=$1 name=$2 file=built
+	local program folder=$1 name=$2
 	shift 2
-	case $name in crash | crash_guests) file=built-crash ;; esac
-	program=$(sed -n "s,.*/$folder#.*\"name\":\"$name\".*\"profile\":{[^}]*\"test\":true}.*\"executable\":\"\([^\"]*\)\".*,\1,p" "$logs/$file.json" | head -1)
+	program=$(cat "$logs"/built-*.json | sed -n "s,.*/$folder#.*\"name\":\"$name\".*\"profile\":{[^}]*\"test\":true}.*\"executable\":\"\([^\"]*\)\".*,\1,p" | tail -1)
 	export CARGO=$cargo
 	cd "$folder" && "${program:?$folder: $name was not built}" "$@"
 }

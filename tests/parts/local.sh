@@ -2,16 +2,19 @@
 # Needs: guests
 # Builds: tests
 # Takes: 5 min
-probe=build/conformance/probe under="$vshmem run --pool $pool --" posix="$vshmem run --pool $pool --share all,posix --"
+under="$vshmem run --pool $pool --" posix="$vshmem run --pool $pool --share all,posix --"
+
+# What measures is in `programs`.
+measuring='vshmem_cli .*/(bench|bench_run|top)-[0-9a-f]*$'
 
 step steps 60 tests/steps_check.sh
-step unit 900 tests/unit.sh "$logs/built.json"
+step unit 900 tests/unit.sh "$logs/built-product.json" BUT "$measuring"
 step crash-points 900 built crates/vshmem_ipc crash --quiet
 # As many cases at a time as there are processors.
-step oracle 600 with_pool 1G env SECONDS_EACH=60 JOBS="$(nproc)" tests/conformance/compare.sh $probe "$posix"
+step oracle 600 with_pool 1G env SECONDS_EACH=60 JOBS="$(nproc)" tests/conformance/compare.sh build/conformance/probe "$posix"
 step signals 600 tests/signals/run.sh "$vshmem"
 step share 300 with_pool 1G tests/conformance/share/run.sh build/conformance/share "$vshmem" "$pool"
-step limits 300 tests/conformance/limits.sh $probe "$vshmem" "$pool-limits"
+step limits 300 tests/conformance/limits.sh build/conformance/probe "$vshmem" "$pool-limits"
 step deaths 300 tests/deaths/run.sh "$vshmem" 8 64 8
 step examples 300 with_pool 1G make -s -C examples check BUILD="$PWD/build/quick/examples" BIN_DIR="$bin"
 step examples-on-a-pool 300 with_pool 1G make -s -C examples check BUILD="$PWD/build/quick/examples" BIN_DIR="$bin" RUN="$under"

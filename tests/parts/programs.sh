@@ -1,12 +1,14 @@
 # What: other people's programs and suites, debuggers, benchmark kernels, libvshmem from C, stress and a short soak
 # Needs: guests programs
-# Builds: tests release
+# Builds: tests tools release
 # Takes: 6 min
-probe=build/conformance/probe under="$vshmem run --pool $pool --" posix="$vshmem run --pool $pool --share all,posix --"
+under="$vshmem run --pool $pool --" posix="$vshmem run --pool $pool --share all,posix --"
 watched="tests/third_party/watched.sh $vshmem $pool"
-step oracle-at-once 600 with_pool 1G env SECONDS_EACH=60 JOBS=8 tests/conformance/compare.sh $probe "$posix"
+# The lab, the benchmarks, and what the command does with them.
+step tools 900 tests/unit.sh "$logs/built-tools.json" ONLY '/tools/|vshmem_cli .*/(bench|bench_run|top)-[0-9a-f]*$'
+step oracle-at-once 600 with_pool 1G env SECONDS_EACH=60 JOBS=8 tests/conformance/compare.sh build/conformance/probe "$posix"
 # A program that does not ask for POSIX has the kernel's and the C library's, through a library that passes it on.
-step posix-not-shared 300 with_pool 1G env SECONDS_EACH=60 JOBS=8 EXPECTED_DIFFERENCES=/dev/null tests/conformance/compare.sh $probe "$under" 'posix_*' 'mq_*' 'pthread_*'
+step posix-not-shared 300 with_pool 1G env SECONDS_EACH=60 JOBS=8 EXPECTED_DIFFERENCES=/dev/null tests/conformance/compare.sh build/conformance/probe "$under" 'posix_*' 'mq_*' 'pthread_*'
 step stress 300 tests/stress/run.sh "$vshmem" 10
 step debugging 300 tests/debugging/run.sh "$vshmem"
 step util-linux 120 with_pool 1G $watched tests/third_party/run_util_linux.sh

@@ -1,6 +1,6 @@
 # What: guests of QEMU, emulated: with the driver and its doorbell, ivshmem-plain, dax; the driver's own test
 # Needs: guests qemu
-# Builds: tests release
+# Builds: tests tools release
 # Takes: 25 min
 step acceptance-qemu 2700 built tests/acceptance qemu --nocapture
 step lab-qemu 900 built tools/lab qemu

@@ -11,6 +11,18 @@ fn as_nobody(place: &Place) {
     place.under(&["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
 }
 
+/// Puts an lstopo before all others that tells of a machine, whether hwloc is installed or not.
+fn with_topology(place: &Place) {
+    use std::os::unix::fs::PermissionsExt;
+    let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../vshmem_plan/tests/machines");
+    let machine = std::fs::read_to_string(format!("{machines}/two-cpus.xml")).unwrap();
+    let program = place.path("lstopo-no-graphics");
+    std::fs::write(&program, format!("#!/bin/sh\ncat <<'END'\n{machine}\nEND\n")).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let before = program.parent().unwrap().display().to_string();
+    place.set("PATH", &format!("{before}:{}", std::env::var("PATH").unwrap()));
+}
+
 /// Runs the command with a /dev/shm of its own.
 fn with_shm_of(place: &Place, bytes: &str) {
     let script = format!("mount -t tmpfs -o size={bytes} none /dev/shm && exec \"$0\" \"$@\"");
@@ -78,7 +90,10 @@ pub const ROWS: &[Mistake] = &[
     },
     Mistake {
         what: "a plan without root",
-        setup: as_nobody,
+        setup: |place| {
+            with_topology(place);
+            as_nobody(place);
+        },
         line: "plan apply --guests 1 --to host --name mistakes",
         code: 1,
         says: &["/run/vshmem", "root"],
