@@ -12,7 +12,8 @@ step unit 900 tests/unit.sh "$logs/built-product.json" BUT "$measuring"
 step crash-points 900 built crates/vshmem_ipc crash --quiet
 # As many cases at a time as there are processors.
 step oracle 600 with_pool 1G env SECONDS_EACH=60 JOBS="$(nproc)" tests/conformance/compare.sh build/conformance/probe "$posix"
-step signals 600 tests/signals/run.sh "$vshmem"
+# At a third of the instructions of each call; `signals-all`, of the part `programs`, tries more.
+step signals 600 tests/signals/run.sh "$vshmem" 25
 step share 300 with_pool 1G tests/conformance/share/run.sh build/conformance/share "$vshmem" "$pool"
 step limits 300 tests/conformance/limits.sh build/conformance/probe "$vshmem" "$pool-limits"
 step deaths 300 tests/deaths/run.sh "$vshmem" 8 64 8

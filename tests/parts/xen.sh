@@ -6,7 +6,7 @@
 # oracle in every domain, round trips beside libxenvchan, and the lab's own tests. XEN=no leaves it out.
 if [ "${steps:-}" = list ] || { [ "${XEN:-}" != no ] && [ -x "${VSHMEM_LAB_XEN:-/var/lib/vshmem/xen}/files/usr/sbin/xl" ]; }; then
 	step acceptance-xen 2700 nice -n -10 bash -c 'built tests/acceptance xen --nocapture --skip dom0_behaves --skip guest2_behaves --skip libxenvchan'
-else
+elif is_wanted acceptance-xen; then
 	echo "    SKIPPED: domains of Xen: it is not unpacked (scripts/setup guests xen), or XEN=no"
 	skipped=$((skipped + 1))
 fi
