@@ -1,5 +1,5 @@
 # What: format, lints, documentation, structure
-# Needs: qemu
+# Needs: programs
 # Builds: tests
 # Takes: 5 min
 step format 60 "$cargo" fmt --all --check
