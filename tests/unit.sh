@@ -20,6 +20,9 @@ one() { # one FOLDER PROGRAM: its output is one piece in the log
 }
 export -f one
 sed -n 's,.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*,\1 \2,p' "$messages" |
-	grep -vE '/tests/(acceptance|soak) |/tools/lab .*/(guests|qemu|xen)-[0-9a-f]*$' | "${pick[@]}" >"$work/list"
+	grep -vE '/tests/(acceptance|soak) |/tools/lab .*/(guests|qemu|xen)-[0-9a-f]*$' | "${pick[@]}" >"$work/all"
+# The longest of them first.
+long='vshmem_ipc .*/(hostile|behaviour)-'
+{ grep -E "$long" "$work/all"; grep -vE "$long" "$work/all"; } >"$work/list"
 [ -s "$work/list" ] || { echo "FAILED: $messages names no test binary"; exit 1; }
 xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' bash "$work" <"$work/list"

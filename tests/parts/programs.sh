@@ -9,6 +9,7 @@ step tools 900 tests/unit.sh "$logs/built-tools.json" ONLY '/tools/|vshmem_cli .
 step oracle-at-once 600 with_pool 1G env SECONDS_EACH=60 JOBS=8 tests/conformance/compare.sh build/conformance/probe "$posix"
 # A program that does not ask for POSIX has the kernel's and the C library's, through a library that passes it on.
 step posix-not-shared 300 with_pool 1G env SECONDS_EACH=60 JOBS=8 EXPECTED_DIFFERENCES=/dev/null tests/conformance/compare.sh build/conformance/probe "$under" 'posix_*' 'mq_*' 'pthread_*'
+step hostile-all 600 built crates/vshmem_ipc hostile --quiet
 step signals-all 900 tests/signals/run.sh "$vshmem"
 step stress 300 tests/stress/run.sh "$vshmem" 10
 step debugging 300 tests/debugging/run.sh "$vshmem"
