@@ -1,5 +1,6 @@
 //! A lab with a pool.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -190,9 +191,13 @@ impl Guests {
 
     /// Runs a command in a guest to its end.
     pub fn run(&self, guest: u32, words: &[&str]) -> Ran {
+        self.run_on(guest, words, None)
+    }
+
+    fn run_on(&self, guest: u32, words: &[&str], stdin: Option<OwnedFd>) -> Ran {
         let (out, err) = (Sink::default(), Sink::default());
         let streams =
-            Streams { stdin: None, stdout: Box::new(out.clone()), stderr: Box::new(err.clone()) };
+            Streams { stdin, stdout: Box::new(out.clone()), stderr: Box::new(err.clone()) };
         let code = self.open().exec_with(guest, &ExecRequest::new(words), streams);
         Ran {
             code: *code.as_ref().unwrap_or(&255),
@@ -207,19 +212,24 @@ impl Guests {
     }
 
     /// Puts the crashing binaries into a guest's own memory: staged files cannot share a name with
-    /// the sound ones.
+    /// the sound ones, and only the tests that kill at a step have them built.
+    ///
+    /// # Panics
+    /// When that fails.
     pub fn put_crashing(&self, guest: u32) {
+        let library = build::crashing_binaries().join("libvshmem_preload.so");
+        let library = std::fs::File::open(library).expect("the crashing library");
         let line = format!(
             "mkdir -p {CRASHING} && cp /run/vshmem/bin/vshmem {CRASHING}/ && \
-             cp /run/vshmem/bin/libcrashing.so {CRASHING}/libvshmem_preload.so"
+             cat >{CRASHING}/libvshmem_preload.so"
         );
-        self.shell(guest, &line).ok();
+        self.run_on(guest, &["/bin/sh", "-c", &line], Some(library.into())).ok();
     }
 }
 
 /// What the tests of two guests run there.
 pub fn programs() -> Vec<PathBuf> {
-    let mut stage = vec![crashing_library()];
+    let mut stage = Vec::new();
     let bench = build::programs("bench");
     stage.extend(["handover", "flood"].map(|name| bench.join(name)));
     let examples = build::programs("examples");
@@ -228,17 +238,6 @@ pub fn programs() -> Vec<PathBuf> {
     let own = build::programs("tests/acceptance/programs");
     stage.extend(["churn", "paced", "strings", "turns"].map(|name| own.join(name)));
     stage
-}
-
-/// The crashing library under a name of its own, to be staged.
-///
-/// # Panics
-/// When it cannot be copied.
-pub fn crashing_library() -> PathBuf {
-    let place = build::crashing_binaries();
-    let own = place.join("libcrashing.so");
-    std::fs::copy(place.join("libvshmem_preload.so"), &own).expect("a copy");
-    own
 }
 
 impl Drop for Guests {

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char};
 use libc::{c_int, c_uint, mode_t, sem_t};
 use vshmem_ipc::Errno;
 use vshmem_session::Posix;
+use vshmem_wire::NAME_BYTES;
 
 use crate::errno;
 use crate::next::next;
@@ -71,8 +72,15 @@ pub unsafe extern "C" fn sem_unlink(name: *const c_char) -> c_int {
     // SAFETY: by the caller's contract.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     errno::answer_unit(match SemaphoreName::of(text) {
+        // As glibc: nothing has a name that is too long even without its prefix.
+        Err(Errno::NAMETOOLONG) if trimmed_start(text).len() > NAME_BYTES => Err(Errno::NOENT),
         Err(Errno::INVAL) => Err(Errno::NOENT),
         Ok(name) => named_semaphores::unlink(&name),
         Err(error) => Err(error),
     })
+}
+
+fn trimmed_start(name: &[u8]) -> &[u8] {
+    let first = name.iter().position(|&byte| byte != b'/').unwrap_or(name.len());
+    &name[first..]
 }
