@@ -352,10 +352,8 @@ int vshmem_publish(struct vshmem_device *device, umode_t mode)
 	device->misc.parent = device->parent;
 	device->misc.groups = vshmem_groups;
 	result = misc_register(&device->misc);
-	if (!result) {
-		device->published = true;
+	if (!result)
 		list_add(&device->named, &names);
-	}
 	mutex_unlock(&names_lock);
 	return result;
 }
@@ -363,16 +361,15 @@ int vshmem_publish(struct vshmem_device *device, umode_t mode)
 /* Takes the node away, and the hardware from under those who still have it open. */
 void vshmem_withdraw(struct vshmem_device *device)
 {
-	if (device->published) {
-		mutex_lock(&names_lock);
-		misc_deregister(&device->misc);
-		list_del_init(&device->named);
-		mutex_unlock(&names_lock);
-	}
+	mutex_lock(&names_lock);
+	misc_deregister(&device->misc);
+	list_del_init(&device->named);
+	mutex_unlock(&names_lock);
 	WRITE_ONCE(device->gone, true);
 	synchronize_srcu(&vshmem_srcu);
 	vshmem_memory_unmap(device);
 	wake_up_all(&device->waiters);
+	vshmem_memory_wait_for_pages(device);
 }
 
 static int __init vshmem_init(void)

@@ -8,10 +8,12 @@
  * bare page frames in huge pages instead crashes kernels when a program calls futex(2) there.
  */
 #include <linux/fs.h>
+#include <linux/jiffies.h>
 #include <linux/module.h>
 #include <linux/mount.h>
 #include <linux/pagemap.h>
 #include <linux/pseudo_fs.h>
+#include <linux/sched.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
@@ -26,6 +28,9 @@
 
 /* From 6.15 on mapped pages are counted, and those of a huge page are one folio. */
 #define COUNTED_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0))
+
+/* How many pages have a number of references of their own. */
+#define STEP (COUNTED_PAGES ? HPAGE_PMD_NR : 1)
 
 static struct vfsmount *vshmem_mount;
 
@@ -61,7 +66,6 @@ int vshmem_memory_init(struct vshmem_device *device, phys_addr_t start, u64 byte
 {
 	struct dev_pagemap *pages = &device->pages;
 	struct inode *inode;
-	u64 step = COUNTED_PAGES ? HPAGE_PMD_NR : 1;
 	u64 index;
 	void *memory;
 
@@ -90,7 +94,7 @@ int vshmem_memory_init(struct vshmem_device *device, phys_addr_t start, u64 byte
 	memory = devm_memremap_pages(device->parent, pages);
 	if (IS_ERR(memory))
 		return PTR_ERR(memory);
-	for (index = 0; index < bytes >> PAGE_SHIFT; index += step) {
+	for (index = 0; index < bytes >> PAGE_SHIFT; index += STEP) {
 		struct folio *folio = page_folio(pfn_to_page((start >> PAGE_SHIFT) + index));
 
 		folio->mapping = inode->i_mapping;
@@ -99,12 +103,35 @@ int vshmem_memory_init(struct vshmem_device *device, phys_addr_t start, u64 byte
 	device->memory = memory;
 	device->physical = start;
 	device->bytes = bytes;
+	device->references = page_count(pfn_to_page(start >> PAGE_SHIFT));
 	return 0;
 }
 
 /* Takes the memory away from every process that has it mapped. After `gone` is set and seen. */
 void vshmem_memory_unmap(struct vshmem_device *device)
 { unmap_mapping_range(device->inode->i_mapping, 0, 0, 1); }
+
+/*
+ * Waits until no page is in use outside of mappings, which are gone: in a pipe (vmsplice), or by
+ * direct I/O. memunmap_pages does not wait for pages of this type, and frees their structures.
+ * Nobody is woken when such a page is given back.
+ */
+void vshmem_memory_wait_for_pages(struct vshmem_device *device)
+{
+	unsigned long first = device->physical >> PAGE_SHIFT;
+	bool said = false;
+	u64 index;
+
+	for (index = 0; index < device->bytes >> PAGE_SHIFT; index += STEP) {
+		while (page_count(pfn_to_page(first + index)) > device->references) {
+			if (!said)
+				dev_info(device->parent,
+					"waits for pages of its memory that a process has in a pipe or in I/O: end that process\n");
+			said = true;
+			schedule_timeout_idle(HZ / 50);
+		}
+	}
+}
 
 void vshmem_memory_free(struct vshmem_device *device)
 {

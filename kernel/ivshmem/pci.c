@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /* ivshmem devices as QEMU makes them: BAR 0 registers, BAR 1 MSI-X, BAR 2 memory. */
+#include <linux/cpumask.h>
 #include <linux/interrupt.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+
+#ifdef CONFIG_X86
+#include <asm/cpufeature.h>
+#include <asm/processor.h>
+#if __has_include(<asm/cpuid/api.h>)
+#include <asm/cpuid/api.h>
+#endif
+#endif
 
 #include "vshmem.h"
 
@@ -15,6 +24,26 @@ static ushort mode = 0600;
 module_param(mode, ushort, 0444);
 MODULE_PARM_DESC(mode, "mode of /dev/vshmem/NAME where no udev rule sets another (default 0600)");
 
+/*
+ * QEMU's emulation makes atomic operations for others than this machine only where the machine has
+ * room for two processors. The device's memory is shared with others: changes would be lost.
+ */
+static bool loses_changes(void)
+{
+#ifdef CONFIG_X86
+	u32 most, name[3];
+
+	/* From 6.9 on a place in this package that is empty is not a possible CPU. */
+	if (num_possible_cpus() > 1 || (cpuid_ebx(1) >> 16 & 0xff) > 1
+	        || !boot_cpu_has(X86_FEATURE_HYPERVISOR))
+		return false;
+	cpuid(0x40000000, &most, &name[0], &name[1], &name[2]);
+	return !memcmp(name, "TCGTCGTCGTCG", sizeof(name));
+#else
+	return false;
+#endif
+}
+
 static irqreturn_t notified(int irq, void *cookie)
 {
 	struct vshmem_device *device = cookie;
@@ -22,6 +51,18 @@ static irqreturn_t notified(int irq, void *cookie)
 	atomic64_inc(&device->rings);
 	wake_up_interruptible_all(&device->waiters);
 	return IRQ_HANDLED;
+}
+
+static void shut_interrupts(void *cookie)
+{
+	struct vshmem_device *device = cookie;
+	struct pci_dev *pci = to_pci_dev(device->parent);
+	int i;
+
+	for (i = 0; i < device->vectors; i++)
+		pci_free_irq(pci, i, device);
+	pci_free_irq_vectors(pci);
+	pci_clear_master(pci);
 }
 
 /* A device without interrupts (ivshmem-plain) is none the worse for it. */
@@ -41,24 +82,12 @@ static int set_up_interrupts(struct pci_dev *pci, struct vshmem_device *device)
 	pci_set_master(pci);
 	device->vectors = vectors;
 	device->peer = ioread32(device->registers + IV_POSITION);
-	return 0;
+	return devm_add_action_or_reset(&pci->dev, shut_interrupts, device);
 free:
 	while (i--)
 		pci_free_irq(pci, i, device);
 	pci_free_irq_vectors(pci);
 	return result;
-}
-
-static void shut_interrupts(struct pci_dev *pci, struct vshmem_device *device)
-{
-	int i;
-
-	if (!device->vectors)
-		return;
-	for (i = 0; i < device->vectors; i++)
-		pci_free_irq(pci, i, device);
-	pci_free_irq_vectors(pci);
-	pci_clear_master(pci);
 }
 
 /*
@@ -80,53 +109,56 @@ static int request_regions(struct pci_dev *pci)
 	return 0;
 }
 
+static void put_device_structure(void *cookie) { vshmem_device_put(cookie); }
+
+static void withdraw(void *cookie) { vshmem_withdraw(cookie); }
+
+/*
+ * There is no `remove`: what a step has set up is undone by devres, last step first, and also when
+ * a later step fails. The device's structure is the first step, because the pages, the interrupts
+ * and the node have parts of it in their hands until they are gone. Open files may keep it longer.
+ */
 static int vshmem_probe(struct pci_dev *pci, const struct pci_device_id *id)
 {
 	struct vshmem_device *device;
 	int result;
 
+	if (loses_changes()) {
+		pci_err(pci,
+			"QEMU emulates this machine (TCG) with room for one CPU: its atomic operations are none for others; start QEMU with -smp 1,maxcpus=2 or more CPUs\n");
+		return -EOPNOTSUPP;
+	}
+	device = vshmem_device_new(&pci->dev);
+	if (!device)
+		return -ENOMEM;
+	result = devm_add_action_or_reset(&pci->dev, put_device_structure, device);
+	if (result)
+		return result;
 	result = pcim_enable_device(pci);
 	if (result)
 		return result;
 	result = request_regions(pci);
 	if (result)
 		return result;
-	device = vshmem_device_new(&pci->dev);
-	if (!device)
-		return -ENOMEM;
 	device->registers = pcim_iomap(pci, REGISTERS_BAR, 0);
-	if (!device->registers) {
-		result = -ENOMEM;
-		goto put;
-	}
+	if (!device->registers)
+		return -ENOMEM;
 	result = vshmem_memory_init(
 		device, pci_resource_start(pci, MEMORY_BAR), pci_resource_len(pci, MEMORY_BAR));
 	if (result)
-		goto put;
+		return result;
 	result = set_up_interrupts(pci, device);
 	if (result)
-		goto put;
+		return result;
 	result = vshmem_publish(device, mode & 0666);
 	if (result)
-		goto shut;
-	pci_set_drvdata(pci, device);
+		return result;
+	result = devm_add_action_or_reset(&pci->dev, withdraw, device);
+	if (result)
+		return result;
 	pci_info(pci, "/dev/vshmem/%s: %llu MiB, %s\n", device->name, device->bytes >> 20,
 		device->vectors ? "interrupts" : "no interrupts");
 	return 0;
-shut:
-	shut_interrupts(pci, device);
-put:
-	vshmem_device_put(device);
-	return result;
-}
-
-static void vshmem_remove(struct pci_dev *pci)
-{
-	struct vshmem_device *device = pci_get_drvdata(pci);
-
-	vshmem_withdraw(device);
-	shut_interrupts(pci, device);
-	vshmem_device_put(device);
 }
 
 static const struct pci_device_id vshmem_ids[] = {
@@ -139,5 +171,4 @@ struct pci_driver vshmem_pci_driver = {
 	.name = "vshmem",
 	.id_table = vshmem_ids,
 	.probe = vshmem_probe,
-	.remove = vshmem_remove,
 };

@@ -30,7 +30,7 @@ struct vshmem_register {
 };
 
 /*
- * One device. Lives until it is unplugged and the last file is closed. After an unplug `gone` is
+ * One device. Lives until devres has given up all of its parts and the last file is closed. After an unplug `gone` is
  * set, and nothing of the hardware is touched: who does holds `vshmem_srcu` and looks first.
  */
 struct vshmem_device {
@@ -41,7 +41,6 @@ struct vshmem_device {
 	char name[64];
 	char kobject_name[80];
 	char node_name[80];
-	bool published;
 	bool gone;
 
 	/* Memory */
@@ -50,6 +49,7 @@ struct vshmem_device {
 	void *memory;
 	phys_addr_t physical;
 	u64 bytes;
+	int references;  /* of a page that nobody uses */
 	atomic64_t pages_mapped;  /* faults that were answered with a page, ever */
 	atomic64_t huge_pages_mapped;
 
@@ -82,6 +82,7 @@ void vshmem_device_put(struct vshmem_device *device);
 /* memory.c */
 int vshmem_memory_init(struct vshmem_device *device, phys_addr_t start, u64 bytes);
 void vshmem_memory_unmap(struct vshmem_device *device);
+void vshmem_memory_wait_for_pages(struct vshmem_device *device);
 void vshmem_memory_free(struct vshmem_device *device);
 int vshmem_mmap(struct file *file, struct vm_area_struct *vma);
 int vshmem_memory_setup(void);

@@ -38,3 +38,19 @@ remove_leftovers() {
 		printf '%s\n' "$SLURM_JOB_ID" "$jobs" | grep -qxF "$job" || remove_pool "$job"
 	done
 }
+
+# Puts what is in the place of a pool, and is none of this job's, into a directory that only root can enter, in one step: the
+# owner of a directory could fill it faster than it is emptied.
+put_aside() { # put_aside FILE
+	aside=$(mktemp -d "${1%/*}/.vshmem-planted.XXXXXX") && mv -T "$1" "$aside/planted"
+}
+
+# And removes all that was put aside, also by a prolog before: who has such a directory open can fill it until his processes end.
+remove_planted() {
+	for aside in "$POOLS"/.vshmem-planted.* "$HUGE_POOLS"/.vshmem-planted.*; do
+		# Somebody else's is not what was put aside.
+		[ -d "$aside" ] && [ ! -L "$aside" ] && [ -O "$aside" ] || continue
+		said=$(timeout -s KILL 20 rm -rf --one-file-system "$aside" 2>&1) || report "$aside, which \
+somebody has put in the place of a pool, is not removed yet: ${said:-it takes more than 20 s}; the next job tries again"
+	done
+}

@@ -8,4 +8,5 @@ step clippy-crash 600 "$cargo" clippy --quiet -p vshmem_ipc --features crash-poi
 # The command's pages and libvshmem's have one directory, which cargo may remove twice at once when it is there.
 step doc 300 bash -c 'rm -rf target/doc/vshmem; RUSTDOCFLAGS="-D warnings" "$cargo" doc --quiet --no-deps --workspace --document-private-items'
 step structure 300 "$cargo" test --quiet --profile quick -p vshmem_structure
+step units 60 packaging/test_units.sh
 step docs 120 tests/docs/run.sh "$vshmem"

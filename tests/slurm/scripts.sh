@@ -61,5 +61,36 @@ puts_aside() {
 }
 ok "a directory and a link that are in the way are put aside" puts_aside
 
+planted() { find "$work/shm" "$work/huge" -name '.vshmem-planted.*' | grep .; }
+leaves_nothing_planted() {
+	mkdir -p "$work/shm/vshmem.job9/full/deep" "$work/huge/vshmem.job9" && : >"$work/shm/vshmem.job9/full/deep/file"
+	script prolog 9
+	[ -f "$work/shm/vshmem.job9" ] && ! planted
+}
+ok "a directory that was in the way is removed, with what is in it" leaves_nothing_planted
+
+# As for a user whose process fills the directory: what is left goes when that process has ended.
+removes_what_was_left() {
+	mkdir "$work/shm/vshmem.job10"
+	printf '#!/bin/sh\nexit 1\n' >"$work/bin/rm"
+	chmod +x "$work/bin/rm"
+	script prolog 10
+	command rm "$work/bin/rm"
+	[ -f "$work/shm/vshmem.job10" ] && planted || return
+	script epilog 10
+	! planted
+}
+ok "what could not be removed goes with the next job" removes_what_was_left
+
+if [ "$(id -u)" = 0 ]; then
+	leaves_others() {
+		setpriv --reuid 65534 --regid 65534 --clear-groups mkdir "$work/shm/.vshmem-planted.others" || return
+		script epilog 11
+		[ -d "$work/shm/.vshmem-planted.others" ] && rmdir "$work/shm/.vshmem-planted.others"
+	}
+	chmod 755 "$work" && chmod 1777 "$work/shm"
+	ok "a directory of that name that a user has made is left to him" leaves_others
+fi
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

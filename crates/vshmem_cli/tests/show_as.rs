@@ -59,6 +59,14 @@ fn qemu_takes_the_arguments() {
     qemu_takes(&arguments);
 }
 
+#[test]
+fn qemu_is_told_what_an_emulated_guest_needs() {
+    let name = Name::with_pool("onecpu");
+    let said = expect(0, &["pool", "show", &name.0, "--as", "qemu"]).stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("-smp 1,maxcpus=2"), "{said}");
+}
+
 /// The line `args:` of a Proxmox VE guest is handed to QEMU as it is (qm.conf(5)).
 #[test]
 fn qemu_takes_the_arguments_of_proxmox() {

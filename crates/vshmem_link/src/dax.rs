@@ -92,6 +92,10 @@ impl Link for Dax {
         &self.device
     }
 
+    fn leaves_machine(&self) -> bool {
+        true
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             // These pages are the kernel's: it can sleep on them.

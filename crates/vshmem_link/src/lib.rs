@@ -15,6 +15,7 @@
 
 #![allow(unsafe_code)] // mapping at a given address replaces what lies there
 
+mod atomics;
 mod dax;
 mod device;
 mod discovery;
@@ -37,6 +38,7 @@ mod uuid;
 mod wait_words;
 mod xen;
 
+pub use atomics::{Atomics, loses_changes};
 pub use dax::Dax;
 pub use discovery::{devices, open};
 pub use domain::{Anonymous, DomainFacts, domain_facts};

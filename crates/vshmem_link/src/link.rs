@@ -142,6 +142,12 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         Ok(into.len())
     }
 
+    /// Whether others than this machine work on the memory, so that they see what its atomic
+    /// operations do in between, where an emulator carries those out.
+    fn leaves_machine(&self) -> bool {
+        false
+    }
+
     /// The user that the region belongs to, by the open file, where users can make regions
     /// themselves.
     fn owner(&self) -> Option<u32> {

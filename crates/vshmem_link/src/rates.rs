@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use vshmem_mem::{Map, Mapping, Ordering, Protection};
 
+use crate::atomics::loses_changes;
 use crate::link::Link;
 
 /// Bytes read in one pass: little enough to be quick on uncached memory (some milliseconds).
@@ -52,8 +53,11 @@ impl Rates {
 /// Measures for some milliseconds, on the pool's first bytes. Stores put back what they find.
 ///
 /// # Errors
-/// When memory cannot be mapped.
+/// When memory cannot be mapped; EOPNOTSUPP where putting back is not atomic.
 pub fn measure_rates(link: &dyn Link) -> Result<Rates, Errno> {
+    if loses_changes(link) {
+        return Err(Errno::OPNOTSUPP);
+    }
     let bytes = PASS.min(usize::try_from(link.bytes()).unwrap_or(PASS));
     let pool = Map::of(link.map(0, bytes, Protection::READ_WRITE)?);
     let private = Map::of(Mapping::anonymous(bytes)?);

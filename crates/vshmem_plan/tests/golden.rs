@@ -115,3 +115,21 @@ fn files_that_are_no_topology_are_named() {
     fs::remove_dir_all(&directory).unwrap();
     assert!("xml".parse::<Source>().is_err());
 }
+
+/// Without room for a second processor the emulation makes no atomic operations for others.
+#[test]
+fn emulated_guests_of_one_processor_have_room_for_two() {
+    let request = Request {
+        cut: Cut::Count(1),
+        pool: pool(256 << 20, PoolPlacement::ByRule),
+        ..Request::default()
+    };
+    let planned = plan(&machine("two-cpus"), &request).unwrap();
+    assert_eq!(planned.guests[0].vcpus.len(), 1);
+    assert!(form::qemu(&planned, true).contains("-smp 1,maxcpus=2"));
+    assert!(!form::qemu(&planned, false).contains("maxcpus"));
+    let (_, xml) = form::libvirt(&planned, true).swap_remove(0);
+    assert!(xml.contains("current='1'>2</vcpu>") && xml.contains("sockets='2'"), "{xml}");
+    let (_, xml) = form::libvirt(&planned, false).swap_remove(0);
+    assert!(xml.contains(">1</vcpu>") && xml.contains("sockets='1'"), "{xml}");
+}

@@ -48,6 +48,9 @@ pub enum FindError {
     },
 }
 
+/// What QEMU has to be told for an emulated machine, in words for who starts it.
+pub const ATOMIC_OPTIONS: &str = "`-smp 1,maxcpus=2` or more CPUs, and `-accel tcg,thread=multi`";
+
 /// Why a pool cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -60,6 +63,14 @@ pub enum SessionError {
     /// It is not known whom it would be joined as.
     #[error(transparent)]
     Anonymous(#[from] Anonymous),
+    /// What this machine changes there would be lost, or done twice.
+    #[error(
+        "pool {}: QEMU emulates this machine (TCG) with room for one CPU, so its atomic operations are none for other machines and the host: tokens and messages of the pool would be lost or doubled. On the host, start QEMU with {ATOMIC_OPTIONS}", path.display()
+    )]
+    Atomics {
+        /// File or device.
+        path: PathBuf,
+    },
     /// It is no pool that another process uses.
     #[error(
         "pool {name}: {} is a copy of the pool: it was made as another file, or before this machine was last booted or restored. Other processes may use the original, so the copy is refused. Use the original, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", path.display(), path.display()

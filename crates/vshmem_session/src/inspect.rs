@@ -17,6 +17,9 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     let (_, layout) = identify(link)?;
     let bytes = layout.data.offset as usize;
     let path = link.path().to_owned();
+    if vshmem_link::loses_changes(link) {
+        return Err(SessionError::Atomics { path });
+    }
     let mapping = link.map(0, bytes, Protection::READ_WRITE).map_err(|errno| {
         let (path, tried) = (path.clone(), "map its tables");
         match link.no_room() {

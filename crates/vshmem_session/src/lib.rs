@@ -20,7 +20,7 @@ pub use create::{
     CreateError, CreateRequest, Placement, XenPool, create, create_in, create_xen, destroy_xen,
     retire_xen,
 };
-pub use error::{FindError, SessionError};
+pub use error::{ATOMIC_OPTIONS, FindError, SessionError};
 pub use find::{Listing, Whose, find, identify, list, list_devices};
 pub use home_node::{HomeNodeError, HomeNodes, check_home_node, told_home_nodes};
 pub use inspect::{open_pool, snapshot};

@@ -9,9 +9,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,11 +28,11 @@
 
 #define SKIP (-1)
 
-static const char *place;
-static struct vshmem_info info;
+const char *place;
+struct vshmem_info info;
 static int failures;
 
-static int open_device(void)
+int open_device(void)
 {
 	int file = open(place, O_RDWR | O_CLOEXEC);
 
@@ -45,13 +43,13 @@ static int open_device(void)
 	return file;
 }
 
-static void *map_part(int file, size_t offset, size_t bytes)
+void *map_part(int file, size_t offset, size_t bytes)
 { return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset); }
 
 static long futex(uint32_t *word, int operation, uint32_t value)
 { return syscall(SYS_futex, word, operation, value, NULL, NULL, 0); }
 
-static bool sleeps(pid_t pid)
+bool sleeps(pid_t pid)
 {
 	char name[64], text[256], *behind;
 	FILE *file;
@@ -369,54 +367,6 @@ static int waits_for_a_word(void)
 
 static int nonsense(void) { return survives_nonsense(place); }
 
-static sigjmp_buf out;
-
-static void on_bus_error(int number)
-{
-	(void)number;
-	siglongjmp(out, 1);
-}
-
-/* Held open and mapped while the device is taken away by others: SIGBUS, ENODEV, and nothing worse.
- */
-static int holds_on(void)
-{
-	int file = open_device();
-	volatile uint32_t *memory = map_part(file, 0, info.bytes);
-	struct vshmem_wait wait = { .offset = 0, .value = 7, .timeout_ns = -1 };
-	struct pollfd look = { .fd = file, .events = POLLIN };
-	pid_t child = 0;
-
-	EXPECT(memory != MAP_FAILED);
-	EXPECT(ioctl(file, VSHMEM_REGISTER) == 0);
-	signal(SIGBUS, on_bus_error);
-	memory[0] = 7;
-	if (info.features & VSHMEM_CAN_RING) {
-		child = fork();
-		if (!child)
-			_exit(ioctl(file, VSHMEM_WAIT, &wait) < 0 && errno == ENODEV ? 0 : 1);
-		while (!sleeps(child))
-			sched_yield();
-	}
-	printf("holding\n");
-	fflush(stdout);
-	if (!sigsetjmp(out, 1))
-		for (;;) {
-			size_t i;
-
-			for (i = 0; i < info.bytes / 4; i += 1024)
-				(void)memory[i];
-		}
-	EXPECT(ioctl(file, VSHMEM_INFO, &info) < 0 && errno == ENODEV);
-	EXPECT(poll(&look, 1, -1) == 1 && (look.revents & POLLHUP));
-	EXPECT(map_part(file, 0, PAGE) == MAP_FAILED && errno == ENODEV);
-	if (child)
-		EXPECT(outcome(child) == 0);
-	munmap((void *)memory, info.bytes);
-	close(file);
-	return 0;
-}
-
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -434,6 +384,8 @@ static const struct {
 	{ "waits_for_a_word", waits_for_a_word, false },
 	{ "survives_nonsense", nonsense, false },
 	{ "holds_on", holds_on, true },
+	{ "lends_a_page", lends_a_page, true },
+	{ "leaves_ends", leaves_ends, true },
 };
 
 int main(int argc, char **argv)

@@ -4,9 +4,13 @@
 #define SELFTEST_H
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+
+#include "uapi/vshmem.h"
 
 #define HUGE (2ul << 20)
 #define PAGE 4096ul
@@ -30,6 +34,18 @@ static inline int outcome(pid_t child)
 			return 1;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
+
+/* selftest.c */
+extern const char *place;
+extern struct vshmem_info info;
+int open_device(void);
+void *map_part(int file, size_t offset, size_t bytes);
+bool sleeps(pid_t pid);
+
+/* taken_away.c */
+int holds_on(void);
+int lends_a_page(void);
+int leaves_ends(void);
 
 /* nonsense.c */
 /* Calls with arguments of all kinds, as a user without rights, by four processes at once;

@@ -4,6 +4,7 @@
 //! its pid and start time. So there is no moment at which the agent could find no client and end.
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,8 +16,10 @@ use vshmem_link::Link;
 use vshmem_mem::{Instant, StallProofTimeout};
 use vshmem_session::{Session, SessionError, Share};
 
+use super::doctor::{devices, monitors};
+use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
-use crate::{choice, program};
+use crate::program;
 
 /// Name of the library that answers the System V calls.
 const LIBRARY: &str = "libvshmem_preload.so";
@@ -100,6 +103,11 @@ impl Run {
         let found = program::find(Path::new(&word))?;
         program::check(&found)?;
         let library = library()?;
+        if std::io::stderr().is_terminal()
+            && choice::choose(self.pool.as_deref())? == Choice::Private
+        {
+            say_what_keeps_pools_away();
+        }
         let link = choice::open_or_make(self.pool.as_deref())?;
         let path = link.path().to_owned();
         let session = join(link)?;
@@ -135,6 +143,16 @@ impl Run {
             std::io::ErrorKind::NotFound => Failure::NoProgram(sentence),
             _ => Failure::NotRun(sentence),
         })
+    }
+}
+
+/// A device that could hold a pool and cannot be used: the private pool is taken instead, and the
+/// program would wait for others in vain.
+fn say_what_keeps_pools_away() {
+    for line in [devices::nvdimm(), monitors::xen()].into_iter().flatten() {
+        if let Some(remedy) = line.remedy.filter(|_| !line.good) {
+            eprintln!("vshmem: {}: {}: {remedy}", line.what, line.found);
+        }
     }
 }
 

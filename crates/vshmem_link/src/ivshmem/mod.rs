@@ -115,6 +115,10 @@ impl Link for Ivshmem {
         &self.device
     }
 
+    fn leaves_machine(&self) -> bool {
+        true
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::DEVICE
     }

@@ -29,7 +29,14 @@ fn domain(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> String {
     for text in memory_backing(plan, guest) {
         line(2, text);
     }
-    line(2, format!("<vcpu placement='static'>{}</vcpu>", guest.vcpus.len()));
+    line(
+        2,
+        match guest.vcpus.len() {
+            // The emulation makes atomic operations for others only where there is room for two.
+            1 if emulated => "<vcpu placement='static' current='1'>2</vcpu>".into(),
+            count => format!("<vcpu placement='static'>{count}</vcpu>"),
+        },
+    );
     line(2, "<iothreads>1</iothreads>".into());
     line(2, "<cputune>".into());
     for (vcpu, cpu) in guest.vcpus.iter().enumerate() {
@@ -101,7 +108,11 @@ fn firmware(plan: &Plan, guest: usize) -> Vec<String> {
 }
 
 fn cpu(plan: &Plan, guest: &Guest, emulated: bool) -> Vec<String> {
-    let topology = guest.topology;
+    let mut topology = guest.topology;
+    if emulated && guest.vcpus.len() == 1 {
+        // The place of the second one, which is not there.
+        topology.sockets = 2;
+    }
     let mut lines = vec![if emulated {
         "<cpu mode='maximum'>".to_owned()
     } else {

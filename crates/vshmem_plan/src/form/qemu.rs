@@ -64,14 +64,7 @@ fn arguments(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> Vec<S
         format!("-name {},debug-threads=on -S", guest.name),
         format!("-qmp unix:/run/vshmem/{}.qmp,server=on,wait=off", guest.name),
         format!("-machine q35,accel={accelerator} -cpu {cpu}"),
-        format!(
-            "-smp {},sockets={},dies={},cores={},threads={}",
-            guest.vcpus.len(),
-            topology.sockets,
-            topology.dies,
-            topology.cores,
-            topology.threads
-        ),
+        processors(guest, emulated),
         format!("-m {}M", guest.bytes() >> 20),
     ];
     for (cell, node) in guest.cells.iter().enumerate() {
@@ -90,6 +83,18 @@ fn arguments(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> Vec<S
         words.extend(device(place, pool, cell, guest.cells.len() > 1));
     }
     words
+}
+
+/// The emulation makes atomic operations for others only where there is room for two processors.
+fn processors(guest: &Guest, emulated: bool) -> String {
+    let topology = guest.topology;
+    match guest.vcpus.len() {
+        1 if emulated => "-smp 1,maxcpus=2".into(),
+        count => format!(
+            "-smp {count},sockets={},dies={},cores={},threads={}",
+            topology.sockets, topology.dies, topology.cores, topology.threads
+        ),
+    }
 }
 
 /// A node of the guest, from a node of the host.

@@ -3,6 +3,9 @@
 use super::form::Device;
 use super::host_pool::{HostPool, file_name};
 
+/// As for QEMU alone, in a domain's own words.
+pub const ONE_CPU: &str = "there is no /dev/kvm here: a domain of type `qemu` needs room for two CPUs, or it refuses the pool: `<vcpu current='1'>2</vcpu>` or more";
+
 /// What has a domain leave the owners of its files as they are.
 const OWNERS_STAY: &str =
     "<seclabel type='static' model='dac' relabel='no'><label>libvirt-qemu:kvm</label></seclabel>";

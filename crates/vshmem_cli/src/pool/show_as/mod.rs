@@ -144,6 +144,13 @@ fn hints(pool: &HostPool, device: Device, form: Form) -> Vec<String> {
             "pool {name}: it has no server yet; start `vshmem pool serve {name}` before the guest"
         ));
     }
+    // Hardware virtualisation has no such trouble, and --as qemu cannot know what is chosen beside.
+    let emulates = !Path::new("/dev/kvm").exists();
+    match form {
+        Form::Qemu => hints.push(qemu::ONE_CPU.into()),
+        Form::Libvirt if emulates => hints.push(libvirt::ONE_CPU.into()),
+        _ => {}
+    }
     if form == Form::Proxmox && file_name(&pool.path).starts_with(proxmox::PREFIX) {
         hints.push(format!(
             "{}: Proxmox VE removes this file when the guest stops. A pool of another name is given by an `args:` line and stays",

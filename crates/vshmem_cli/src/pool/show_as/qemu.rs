@@ -3,6 +3,9 @@
 use super::form::Device;
 use super::host_pool::HostPool;
 
+/// Without KVM, QEMU's default of one CPU makes atomic operations that are none for others.
+pub const ONE_CPU: &str = "without `-accel kvm` the guest needs room for two CPUs, or it refuses the pool: add `-accel tcg,thread=multi -smp 2`, or `-smp 1,maxcpus=2`";
+
 /// The arguments, each option on a line of its own.
 pub fn arguments(pool: &HostPool, device: Device) -> String {
     let id = format!("vshmem-{}", pool.name);

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use vshmem_link::Atomics;
+use vshmem_session::ATOMIC_OPTIONS;
+
 use super::line::Line;
 
 /// Red Hat's number for ivshmem.
@@ -106,54 +109,31 @@ pub fn nvdimm() -> Option<Line> {
     Some(Line::bad(WHAT, found, remedy))
 }
 
-/// What emulates this machine's processor, as it says itself.
-#[cfg(target_arch = "x86_64")]
-fn hypervisor() -> Option<String> {
-    const PRESENT: u32 = 1 << 31;
-    const NAME: u32 = 0x4000_0000;
-    if std::arch::x86_64::__cpuid(1).ecx & PRESENT == 0 {
-        return None;
-    }
-    let name = std::arch::x86_64::__cpuid(NAME);
-    let bytes = [name.ebx, name.ecx, name.edx].map(u32::to_le_bytes).concat();
-    Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn hypervisor() -> Option<String> {
-    let text = fs::read_to_string("/proc/device-tree/hypervisor/compatible").ok()?;
-    Some(text.trim_end_matches('\0').to_owned())
-}
-
 /// Whether what one processor writes at once is seen at once by others outside this machine.
 pub fn atomics() -> Line {
-    let possible = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let xen = fs::read_to_string("/sys/hypervisor/type").is_ok_and(|kind| kind.trim() == "xen");
-    judge(hypervisor().as_deref(), possible.trim(), xen)
+    judge(Atomics::here())
 }
 
-fn judge(hypervisor: Option<&str>, possible: &str, xen: bool) -> Line {
+fn judge(atomics: Atomics) -> Line {
     const WHAT: &str = "atomic operations";
-    const TCG: &str = "TCGTCGTCGTCG";
-    match hypervisor {
-        None => Line::good(WHAT, "the processor's own"),
-        // A pool of Xen's is shared within the emulated machine only.
-        Some(TCG) if xen => Line::good(
+    match atomics {
+        Atomics::Processor(None) => Line::good(WHAT, "the processor's own"),
+        Atomics::Processor(Some(name)) => {
+            Line::good(WHAT, format!("the processor's own, under {}", known_name(&name)))
+        }
+        Atomics::EmulatedXen => Line::good(
             WHAT,
             "Xen runs on a machine that QEMU emulates (TCG), and so do all of its domains: atomic among them",
         ),
-        Some(TCG) if possible == "0" => Line::bad(
+        Atomics::Emulated => Line::good(
             WHAT,
-            "QEMU emulates this machine (TCG) with room for one CPU: its atomic operations are not atomic for other machines and the host, and semaphores and locks of a shared pool will be lost",
-            "start QEMU with `-smp 1,maxcpus=2` or more CPUs, and `-accel tcg,thread=multi`",
+            "QEMU emulates this machine (TCG) with room for several CPUs: atomic for others, too, unless it was started with thread=single",
         ),
-        Some(TCG) => Line::good(
+        Atomics::Lost => Line::bad(
             WHAT,
-            format!(
-                "QEMU emulates this machine (TCG) with room for CPUs {possible}: atomic for others, too, unless it was started with thread=single"
-            ),
+            "QEMU emulates this machine (TCG) with room for one CPU: its atomic operations are not atomic for other machines and the host, so a pool that it was given is refused",
+            format!("start QEMU with {ATOMIC_OPTIONS}"),
         ),
-        Some(name) => Line::good(WHAT, format!("the processor's own, under {}", known_name(name))),
     }
 }
 
@@ -174,17 +154,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tcg_with_room_for_one_cpu_is_a_trap() {
-        let trap = judge(Some("TCGTCGTCGTCG"), "0", false);
-        assert!(!trap.good && trap.has_command());
-        assert!(judge(Some("TCGTCGTCGTCG"), "0-1", false).good);
-        assert!(judge(Some("KVMKVMKVM"), "0", false).good);
-        assert!(judge(None, "0", false).good);
-    }
-
-    #[test]
-    fn domains_of_one_emulated_xen_are_atomic_to_each_other() {
-        assert!(judge(Some("TCGTCGTCGTCG"), "0", true).good);
+    fn tcg_with_room_for_one_cpu_is_a_fault_with_a_remedy() {
+        let fault = judge(Atomics::Lost);
+        assert!(!fault.good && fault.has_command());
+        let kvm = Atomics::Processor(Some("KVMKVMKVM".into()));
+        for atomics in [Atomics::Emulated, Atomics::EmulatedXen, kvm] {
+            assert!(judge(atomics).good);
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `vshmem doctor`: what this machine has and lacks.
 
-mod devices;
+pub mod devices;
 mod limits;
 mod line;
 mod memory;
-mod monitors;
+pub mod monitors;
 mod notify;
 mod origin;
 mod shared_memory;

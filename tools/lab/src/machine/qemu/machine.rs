@@ -148,9 +148,15 @@ impl Machine for Qemu {
         words.pair("-kernel", plan.directory.kernel());
         words.pair("-initrd", plan.directory.ramdisk());
         let orders = plan.directory.boot(plan.guest);
+        let more = more_words(MORE_FOR_KERNEL);
         words.pair(
             "-append",
-            format!("{} {BOOT_VARIABLE}={} {INIT_VERB}", acceleration::APPEND, orders.display()),
+            format!(
+                "{} {} {BOOT_VARIABLE}={} {INIT_VERB}",
+                acceleration::APPEND,
+                more.join(" "),
+                orders.display()
+            ),
         );
         words.files(ROOT_TAG, Path::new("/"));
         words.network(plan);
@@ -159,8 +165,19 @@ impl Machine for Qemu {
             give(&mut words, plan.record.device, pool, line);
         }
         words.port(&port(plan));
+        words.0.extend(more_words(MORE_FOR_QEMU).into_iter().map(OsString::from));
         words.0
     }
+}
+
+/// More words for QEMU and for the guests' kernel, for tests of what the lab itself never does:
+/// the kernel's checks of its memory, or a machine that loses atomic operations.
+const MORE_FOR_QEMU: &str = "VSHMEM_LAB_QEMU";
+const MORE_FOR_KERNEL: &str = "VSHMEM_LAB_APPEND";
+
+fn more_words(variable: &str) -> Vec<String> {
+    let words = std::env::var(variable).unwrap_or_default();
+    words.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The pool's device.
