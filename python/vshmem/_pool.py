@@ -182,7 +182,7 @@ def _reopen(name: str, uuid: bytes) -> Pool:
 
 
 # What is under way between the two ends of a fork; Python forks in one thread at a time.
-_under_way: list[tuple[_Membership, int]] = []
+_under_way: list[tuple[_Membership, _vshmem.Place]] = []
 _pipe: Optional[tuple[int, int]] = None
 
 
