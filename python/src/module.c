@@ -139,6 +139,10 @@ PyMODINIT_FUNC PyInit__vshmem(void)
 	PyObject *module = PyModule_Create(&definition);
 	if (!module)
 		return NULL;
+	if (PyModule_AddStringConstant(module, "__version__", VSHMEM_VERSION) < 0) {
+		Py_DECREF(module);
+		return NULL;
+	}
 	pool_type = add_type(module, &pool_spec);
 	memory_type = add_type(module, &memory_spec);
 	place_type = add_type(module, &place_spec);

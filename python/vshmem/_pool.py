@@ -153,7 +153,7 @@ def default_pool() -> Pool:
 def set_default_pool(pool: Union[Pool, str, None]) -> None:
     """Has objects that are made without naming a pool lie in this one. None: as at the start."""
     global _default
-    _default = Pool(pool) if isinstance(pool, str) else pool
+    _default = pool if pool is None or isinstance(pool, Pool) else Pool(pool)
 
 
 def pool_of(pool: Union[Pool, str, None]) -> Pool:

@@ -1,5 +1,7 @@
 from typing import Any, Optional, Tuple, Type, TypeVar
 
+__version__: str
+
 _M = TypeVar("_M", bound="Memory")
 
 class Memory:
