@@ -73,7 +73,8 @@ def build(folder, library, glibc, flags):
     exports.write_text("{ global: PyInit__vshmem; local: *; };\n")
     script = f"-Wl,--version-script={exports}"
     of_module = [source for source in sources if source != agent]
-    link(command, libraries, of_module, library, folder / MODULE, "-shared", script, *flags)
+    flags = ["-shared", script, f'-DVSHMEM_VERSION="{version()}"', *flags]
+    link(command, libraries, of_module, library, folder / MODULE, *flags)
     link(command, libraries, [agent], library, folder / "vshmem")
     # A module may lack symbols that its interpreter has: only loading it says whether all are there.
     subprocess.run([sys.executable, "-W", "error", "-c", LOAD, str(folder / MODULE)], check=True)

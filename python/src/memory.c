@@ -11,10 +11,14 @@ PyObject *memory_attach(PyTypeObject *type, struct pool *pool, int id, Py_ssize_
 	if (!self)
 		return NULL;
 	void *start;
-	int result = vshmem_attach(pool->handle, id, (uint64_t)bytes, &start);
-	if (result < 0) {
+	/* As long as it is attached: a close of the pool takes it from under no buffer. */
+	vshmem_pool *handle = pool_enter(pool);
+	int result = handle ? vshmem_attach(handle, id, (uint64_t)bytes, &start) : 0;
+	if (!handle || result < 0) {
 		Py_DECREF(self);
-		return raise_errno(result, NULL);
+		if (handle)
+			pool_leave(pool);
+		return handle ? raise_errno(result, NULL) : NULL;
 	}
 	Py_INCREF(pool);
 	self->pool = pool;
@@ -44,7 +48,9 @@ static PyObject *share(PyObject *object, PyObject *unused)
 	struct memory *made = (struct memory *)allocate(type, 0);
 	if (!made)
 		return NULL;
+	/* As a buffer of it, until the share is dropped: arrays of numpy keep the share alone. */
 	Py_INCREF(object);
+	self->exports++;
 	made->whole = object;
 	made->start = self->start;
 	made->bytes = self->bytes;
@@ -54,8 +60,10 @@ static PyObject *share(PyObject *object, PyObject *unused)
 /* A process that was forked and is no client releases nothing: it is its parent's. */
 static void release(struct memory *self)
 {
-	if (self->start && self->pool && self->pool->handle)
+	if (self->start && self->pool) {
 		vshmem_release(self->pool->handle, self->start);
+		pool_leave(self->pool);
+	}
 	self->start = NULL;
 }
 
@@ -66,6 +74,8 @@ static void destroy(PyObject *object)
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
 	release(self);
+	if (self->whole)
+		((struct memory *)self->whole)->exports--;
 	Py_XDECREF(self->pool);
 	Py_XDECREF(self->whole);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);

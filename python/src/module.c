@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-PyTypeObject *pool_type;
+PyTypeObject *pool_type, *memory_type, *place_type;
 
 PyObject *raise_errno(int result, const char *what)
 {
@@ -30,6 +30,55 @@ PyObject *none_or_raise(int result, const char *what)
 	Py_RETURN_NONE;
 }
 
+static bool read_unsigned(PyObject *object, unsigned long long most, unsigned long long *number)
+{
+	PyObject *index = PyNumber_Index(object);
+	if (!index)
+		return false;
+	*number = PyLong_AsUnsignedLongLong(index);
+	Py_DECREF(index);
+	if (*number == (unsigned long long)-1 && PyErr_Occurred())
+		return false;
+	if (*number <= most)
+		return true;
+	PyErr_Format(PyExc_OverflowError, "%llu is greater than %llu", *number, most);
+	return false;
+}
+
+int read_uint16(PyObject *object, void *number)
+{
+	unsigned long long read;
+	bool is_one = read_unsigned(object, UINT16_MAX, &read);
+	if (is_one)
+		*(uint16_t *)number = (uint16_t)read;
+	return is_one;
+}
+
+int read_uint32(PyObject *object, void *number)
+{
+	unsigned long long read;
+	bool is_one = read_unsigned(object, UINT32_MAX, &read);
+	if (is_one)
+		*(uint32_t *)number = (uint32_t)read;
+	return is_one;
+}
+
+int read_uint64(PyObject *object, void *number)
+{
+	unsigned long long read;
+	bool is_one = read_unsigned(object, UINT64_MAX, &read);
+	if (is_one)
+		*(uint64_t *)number = read;
+	return is_one;
+}
+
+bool is_size(Py_ssize_t size, const char *name)
+{
+	if (size < 0)
+		PyErr_Format(PyExc_ValueError, "%s must not be negative: %zd", name, size);
+	return size >= 0;
+}
+
 static PyObject *key_of(PyObject *module, PyObject *arguments)
 {
 	(void)module;
@@ -42,9 +91,10 @@ static PyObject *key_of(PyObject *module, PyObject *arguments)
 static PyObject *team_bytes(PyObject *module, PyObject *arguments)
 {
 	(void)module;
-	unsigned members;
+	uint32_t members;
 	Py_ssize_t payload;
-	if (!PyArg_ParseTuple(arguments, "In:team_bytes", &members, &payload))
+	if (!PyArg_ParseTuple(arguments, "O&n:team_bytes", read_uint32, &members, &payload)
+		|| !is_size(payload, "payload"))
 		return NULL;
 	return PyLong_FromSize_t(vshmem_team_bytes(members, (size_t)payload));
 }
@@ -89,8 +139,14 @@ PyMODINIT_FUNC PyInit__vshmem(void)
 	PyObject *module = PyModule_Create(&definition);
 	if (!module)
 		return NULL;
+	if (PyModule_AddStringConstant(module, "__version__", VSHMEM_VERSION) < 0) {
+		Py_DECREF(module);
+		return NULL;
+	}
 	pool_type = add_type(module, &pool_spec);
-	if (!pool_type || !add_type(module, &memory_spec) || !add_type(module, &semaphore_spec)
+	memory_type = add_type(module, &memory_spec);
+	place_type = add_type(module, &place_spec);
+	if (!pool_type || !memory_type || !place_type || !add_type(module, &semaphore_spec)
 		|| !add_type(module, &team_spec)) {
 		Py_DECREF(module);
 		return NULL;

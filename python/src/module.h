@@ -31,14 +31,22 @@ extern int PyBuffer_FillInfo(struct buffer *view, PyObject *object, void *start,
 	int is_readonly, int flags);
 extern void PyBuffer_Release(struct buffer *view);
 
-/* A pool that is open. */
+/* A pool that is open. What uses the handle while other code of Python runs is counted: calls that
+ * have released the interpreter's lock, memory, a child's place. After `close` nothing new begins,
+ * and the last of these gives the handle back. */
 struct pool {
 	PyObject_HEAD;
 	vshmem_pool *handle;
+	Py_ssize_t users;
+	bool is_closed;
 };
-extern PyTypeObject *pool_type;
-/* The handle of an open pool, or NULL with an exception. */
-vshmem_pool *pool_handle(PyObject *pool);
+extern PyTypeObject *pool_type, *memory_type, *place_type;
+/* The handle of an open pool, or NULL with an exception: until Python's code may run again. Arguments
+ * are read before, as that may run it. */
+vshmem_pool *pool_handle(struct pool *pool);
+/* For longer than that. */
+vshmem_pool *pool_enter(struct pool *pool);
+void pool_leave(struct pool *pool);
 
 /* Memory of a pool that this process has attached; or, with WHOLE, a share of such a one. */
 struct memory {
@@ -51,7 +59,19 @@ struct memory {
 };
 PyObject *memory_attach(PyTypeObject *type, struct pool *pool, int id, Py_ssize_t bytes);
 
-extern PyType_Spec pool_spec, memory_spec, semaphore_spec, team_spec;
+/* For a child: what fork_prepare gives, and fork_parent or fork_child takes. */
+PyObject *fork_prepare(PyObject *pool, PyObject *unused);
+PyObject *fork_parent(PyObject *pool, PyObject *arguments);
+PyObject *fork_child(PyObject *pool, PyObject *arguments);
+
+extern PyType_Spec pool_spec, place_spec, memory_spec, semaphore_spec, team_spec;
+
+/* For "O&", where Python's own format cuts a number that is too large, or negative: OverflowError. */
+int read_uint16(PyObject *object, void *number);
+int read_uint32(PyObject *object, void *number);
+int read_uint64(PyObject *object, void *number);
+/* For sizes and places, which "n" reads: ValueError below 0. */
+bool is_size(Py_ssize_t size, const char *name);
 
 /* Raises what a negative errno means, with a sentence or NULL: the result is NULL. */
 PyObject *raise_errno(int result, const char *what);
@@ -61,7 +81,7 @@ PyObject *none_or_raise(int result, const char *what);
 
 /* semtimedop(2) with the waiting that Python wants. TIMEOUT: seconds, below 0 for as long as it
  * takes. 1: done; 0: the time is over; -1: an exception is set. */
-int operate(vshmem_pool *handle, int id, struct sembuf *operations, size_t count, double timeout);
+int operate(struct pool *pool, int id, struct sembuf *operations, size_t count, double timeout);
 /* The seconds of a Python object; None is -1. False: an exception is set. */
 bool seconds_of(PyObject *timeout, double *seconds);
 

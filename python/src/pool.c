@@ -3,12 +3,33 @@
 
 #include <errno.h>
 
-vshmem_pool *pool_handle(PyObject *pool)
+vshmem_pool *pool_handle(struct pool *pool)
 {
-	vshmem_pool *handle = ((struct pool *)pool)->handle;
-	if (!handle)
+	if (pool->is_closed)
 		PyErr_SetString(PyExc_ValueError, "the pool is closed");
+	return pool->is_closed ? NULL : pool->handle;
+}
+
+vshmem_pool *pool_enter(struct pool *pool)
+{
+	vshmem_pool *handle = pool_handle(pool);
+	if (handle)
+		pool->users++;
 	return handle;
+}
+
+static void close_unused(struct pool *pool)
+{
+	if (pool->is_closed && pool->users == 0) {
+		vshmem_close(pool->handle);
+		pool->handle = NULL;
+	}
+}
+
+void pool_leave(struct pool *pool)
+{
+	pool->users--;
+	close_unused(pool);
 }
 
 static PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *words)
@@ -39,8 +60,8 @@ static PyObject *close_pool(PyObject *object, PyObject *unused)
 {
 	(void)unused;
 	struct pool *self = (struct pool *)object;
-	vshmem_close(self->handle);
-	self->handle = NULL;
+	self->is_closed = true;
+	close_unused(self);
 	Py_RETURN_NONE;
 }
 
@@ -57,7 +78,7 @@ static void destroy(PyObject *object)
 static PyObject *identify(PyObject *object, PyObject *unused)
 {
 	(void)unused;
-	vshmem_pool *handle = pool_handle(object);
+	vshmem_pool *handle = pool_handle((struct pool *)object);
 	if (!handle)
 		return NULL;
 	char name[64], uuid[16];
@@ -73,45 +94,50 @@ static PyObject *attach(PyObject *object, PyObject *arguments)
 	PyTypeObject *type;
 	int id;
 	Py_ssize_t bytes;
-	if (!PyArg_ParseTuple(arguments, "Oin:attach", &type, &id, &bytes) || !pool_handle(object))
+	if (!PyArg_ParseTuple(arguments, "O!in:attach", &PyType_Type, &type, &id, &bytes)
+		|| !is_size(bytes, "bytes"))
 		return NULL;
+	if (!PyType_IsSubtype(type, memory_type)) {
+		PyErr_SetString(PyExc_TypeError, "attach() makes objects of Memory and its subclasses");
+		return NULL;
+	}
 	return memory_attach(type, (struct pool *)object, id, bytes);
 }
 
 static PyObject *call_semget(PyObject *object, PyObject *arguments)
 {
 	int key, count, flags;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "iii:semget", &key, &count, &flags))
+	if (!PyArg_ParseTuple(arguments, "iii:semget", &key, &count, &flags))
 		return NULL;
-	return int_or_raise(vshmem_semget(handle, key, count, flags), NULL);
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? int_or_raise(vshmem_semget(handle, key, count, flags), NULL) : NULL;
 }
 
 static PyObject *call_semval(PyObject *object, PyObject *arguments)
 {
 	int id, number;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "ii:semval", &id, &number))
+	if (!PyArg_ParseTuple(arguments, "ii:semval", &id, &number))
 		return NULL;
-	return int_or_raise(vshmem_semval(handle, id, number), NULL);
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? int_or_raise(vshmem_semval(handle, id, number), NULL) : NULL;
 }
 
 static PyObject *call_semset(PyObject *object, PyObject *arguments)
 {
 	int id, number, value;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "iii:semset", &id, &number, &value))
+	if (!PyArg_ParseTuple(arguments, "iii:semset", &id, &number, &value))
 		return NULL;
-	return none_or_raise(vshmem_semset(handle, id, number, value), NULL);
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? none_or_raise(vshmem_semset(handle, id, number, value), NULL) : NULL;
 }
 
 static PyObject *call_semrm(PyObject *object, PyObject *arguments)
 {
 	int id;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "i:semrm", &id))
+	if (!PyArg_ParseTuple(arguments, "i:semrm", &id))
 		return NULL;
-	return none_or_raise(vshmem_semrm(handle, id), NULL);
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? none_or_raise(vshmem_semrm(handle, id), NULL) : NULL;
 }
 
 /* The operations of a list of (number, change, flags); how many, or -1. */
@@ -123,15 +149,16 @@ static Py_ssize_t read_operations(PyObject *list, struct sembuf *operations, Py_
 		return -1;
 	}
 	for (Py_ssize_t nth = 0; nth < count; nth++) {
-		int number, change, flags;
-		if (!PyArg_ParseTuple(
-			    PyTuple_GetItem(list, nth), "iii:semop", &number, &change, &flags))
+		PyObject *one = PyTuple_GetItem(list, nth);
+		if (!PyTuple_Check(one)) {
+			PyErr_SetString(PyExc_TypeError,
+				"semop() takes operations (number, change, flags)");
 			return -1;
-		operations[nth] = (struct sembuf){
-			.sem_num = (unsigned short)number,
-			.sem_op = (short)change,
-			.sem_flg = (short)flags,
-		};
+		}
+		struct sembuf *operation = &operations[nth];
+		if (!PyArg_ParseTuple(one, "O&hh:semop", read_uint16, &operation->sem_num,
+			    &operation->sem_op, &operation->sem_flg))
+			return -1;
 	}
 	return count;
 }
@@ -142,14 +169,14 @@ static PyObject *call_semop(PyObject *object, PyObject *arguments)
 	int id;
 	PyObject *list, *timeout = Py_None;
 	double seconds;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle
-		|| !PyArg_ParseTuple(arguments, "iO!|O:semop", &id, &PyTuple_Type, &list, &timeout)
+	if (!PyArg_ParseTuple(arguments, "iO!|O:semop", &id, &PyTuple_Type, &list, &timeout)
 		|| !seconds_of(timeout, &seconds))
 		return NULL;
 	struct sembuf operations[16];
 	Py_ssize_t count = read_operations(list, operations, 16);
-	int done = count < 0 ? -1 : operate(handle, id, operations, (size_t)count, seconds);
+	if (count < 0)
+		return NULL;
+	int done = operate((struct pool *)object, id, operations, (size_t)count, seconds);
 	return done < 0 ? NULL : PyBool_FromLong(done);
 }
 
@@ -157,33 +184,40 @@ static PyObject *call_shm_open(PyObject *object, PyObject *arguments)
 {
 	const char *name;
 	int flags, result;
-	unsigned mode;
-	unsigned long long bytes;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "siIK:shm_open", &name, &flags, &mode, &bytes))
+	uint32_t mode;
+	uint64_t bytes;
+	struct pool *self = (struct pool *)object;
+	if (!PyArg_ParseTuple(arguments, "siO&O&:shm_open", &name, &flags, read_uint32, &mode,
+		    read_uint64, &bytes))
+		return NULL;
+	vshmem_pool *handle = pool_enter(self);
+	if (!handle)
 		return NULL;
 	/* Zeroing takes its time. */
 	Py_BEGIN_ALLOW_THREADS;
 	result = vshmem_shm_open(handle, name, flags, mode, bytes);
 	Py_END_ALLOW_THREADS;
+	pool_leave(self);
 	return int_or_raise(result, NULL);
 }
 
 static PyObject *call_shm_close(PyObject *object, PyObject *arguments)
 {
 	int id;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "i:shm_close", &id))
+	if (!PyArg_ParseTuple(arguments, "i:shm_close", &id))
 		return NULL;
-	return none_or_raise(vshmem_shm_close(handle, id), NULL);
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? none_or_raise(vshmem_shm_close(handle, id), NULL) : NULL;
 }
 
 /* (bytes, attaches, links, mode, uid, gid) */
 static PyObject *call_shm_stat(PyObject *object, PyObject *arguments)
 {
 	int id;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "i:shm_stat", &id))
+	if (!PyArg_ParseTuple(arguments, "i:shm_stat", &id))
+		return NULL;
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	if (!handle)
 		return NULL;
 	struct vshmem_shm_stat found;
 	int result = vshmem_shm_stat(handle, id, &found);
@@ -196,41 +230,10 @@ static PyObject *call_shm_stat(PyObject *object, PyObject *arguments)
 static PyObject *call_shm_unlink(PyObject *object, PyObject *arguments)
 {
 	const char *name;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "s:shm_unlink", &name))
+	if (!PyArg_ParseTuple(arguments, "s:shm_unlink", &name))
 		return NULL;
-	return none_or_raise(vshmem_shm_unlink(handle, name), NULL);
-}
-
-/* A place for a child, as a number. */
-static PyObject *fork_prepare(PyObject *object, PyObject *unused)
-{
-	(void)unused;
-	vshmem_child *child = NULL;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle)
-		return NULL;
-	int result = vshmem_fork_prepare(handle, &child);
-	return result < 0 ? raise_errno(result, NULL) : PyLong_FromVoidPtr(child);
-}
-
-static PyObject *fork_parent(PyObject *object, PyObject *arguments)
-{
-	PyObject *child;
-	int pid;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "Oi:fork_parent", &child, &pid))
-		return NULL;
-	return none_or_raise(vshmem_fork_parent(handle, PyLong_AsVoidPtr(child), pid), NULL);
-}
-
-static PyObject *fork_child(PyObject *object, PyObject *arguments)
-{
-	PyObject *child;
-	vshmem_pool *handle = pool_handle(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "O:fork_child", &child))
-		return NULL;
-	return none_or_raise(vshmem_fork_child(handle, PyLong_AsVoidPtr(child)), NULL);
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? none_or_raise(vshmem_shm_unlink(handle, name), NULL) : NULL;
 }
 
 static PyMethodDef methods[] = {

@@ -16,9 +16,10 @@ static PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *words)
 {
 	static char *names[] = {"pool", "id", "number", "undo", NULL};
 	struct pool *pool;
-	int id, number, undo = 0;
-	if (!PyArg_ParseTupleAndKeywords(arguments, words, "O!ii|p:Semaphore", names, pool_type,
-		    &pool, &id, &number, &undo))
+	int id, undo = 0;
+	uint16_t number;
+	if (!PyArg_ParseTupleAndKeywords(arguments, words, "O!iO&|p:Semaphore", names, pool_type,
+		    &pool, &id, read_uint16, &number, &undo))
 		return NULL;
 	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
 	struct semaphore *self = (struct semaphore *)allocate(type, 0);
@@ -27,7 +28,7 @@ static PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *words)
 	Py_INCREF(pool);
 	self->pool = pool;
 	self->id = id;
-	self->number = (unsigned short)number;
+	self->number = number;
 	self->flags = undo ? SEM_UNDO : 0;
 	return (PyObject *)self;
 }
@@ -47,14 +48,11 @@ static PyObject *acquire(PyObject *object, PyObject *arguments, PyObject *words)
 	int block = 1;
 	PyObject *timeout = Py_None;
 	double seconds = -1;
-	vshmem_pool *handle = pool_handle((PyObject *)self->pool);
-	if (!handle
-		|| !PyArg_ParseTupleAndKeywords(
-			arguments, words, "|pO:acquire", names, &block, &timeout)
+	if (!PyArg_ParseTupleAndKeywords(arguments, words, "|pO:acquire", names, &block, &timeout)
 		|| !seconds_of(timeout, &seconds))
 		return NULL;
 	struct sembuf down = {self->number, -1, self->flags};
-	int done = operate(handle, self->id, &down, 1, block ? seconds : 0);
+	int done = operate(self->pool, self->id, &down, 1, block ? seconds : 0);
 	return done < 0 ? NULL : PyBool_FromLong(done);
 }
 
@@ -62,7 +60,7 @@ static PyObject *release(PyObject *object, PyObject *unused)
 {
 	(void)unused;
 	struct semaphore *self = (struct semaphore *)object;
-	vshmem_pool *handle = pool_handle((PyObject *)self->pool);
+	vshmem_pool *handle = pool_handle(self->pool);
 	if (!handle)
 		return NULL;
 	struct sembuf up = {self->number, 1, self->flags};
@@ -78,7 +76,7 @@ static PyObject *value(PyObject *object, PyObject *unused)
 {
 	(void)unused;
 	struct semaphore *self = (struct semaphore *)object;
-	vshmem_pool *handle = pool_handle((PyObject *)self->pool);
+	vshmem_pool *handle = pool_handle(self->pool);
 	return handle ? int_or_raise(vshmem_semval(handle, self->id, self->number), NULL) : NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <unistd.h>
 
 struct team {
 	PyObject_HEAD;
@@ -11,6 +12,8 @@ struct team {
 	struct buffer memory;
 	/* A thread is in a call, without the interpreter's lock. */
 	bool is_busy;
+	/* The process that is the member. */
+	pid_t member;
 };
 
 /* Asked in a wait, without the interpreter's lock. */
@@ -28,9 +31,10 @@ static PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *words)
 	static char *names[] = {"memory", "offset", "members", "payload", "rank", NULL};
 	PyObject *memory;
 	Py_ssize_t offset, payload;
-	unsigned members, rank;
-	if (!PyArg_ParseTupleAndKeywords(arguments, words, "OnInI:Team", names, &memory, &offset,
-		    &members, &payload, &rank))
+	uint32_t members, rank;
+	if (!PyArg_ParseTupleAndKeywords(arguments, words, "OnO&nO&:Team", names, &memory, &offset,
+		    read_uint32, &members, &payload, read_uint32, &rank)
+		|| !is_size(offset, "offset") || !is_size(payload, "payload"))
 		return NULL;
 	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
 	struct team *self = (struct team *)allocate(type, 0);
@@ -43,7 +47,8 @@ static PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *words)
 		return NULL;
 	}
 	size_t needed = vshmem_team_bytes(members, (size_t)payload);
-	if (needed > 0 && offset >= 0 && needed <= (size_t)(self->memory.bytes - offset)) {
+	if (needed > 0 && offset <= self->memory.bytes
+		&& needed <= (size_t)(self->memory.bytes - offset)) {
 		char *start = (char *)self->memory.start + offset;
 		result = vshmem_team_join(start, members, (size_t)payload, rank, &self->handle);
 	}
@@ -52,6 +57,7 @@ static PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *words)
 		Py_DECREF(self);
 		return raise_errno(result, result == -EBUSY ? "that rank is taken" : NULL);
 	}
+	self->member = getpid();
 	vshmem_team_stop(self->handle, has_signal, NULL);
 	return (PyObject *)self;
 }
@@ -93,11 +99,18 @@ static PyObject *leave(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-/* In a child of the member's process: forgets the handle, which is its parent's. */
+/* In a child of the member's process: forgets the handle, which is its parent's, as is the thread
+ * that may have been in a call. */
 static PyObject *forget(PyObject *object, PyObject *unused)
 {
 	(void)unused;
-	((struct team *)object)->handle = NULL;
+	struct team *self = (struct team *)object;
+	if (self->handle && self->member == getpid()) {
+		PyErr_SetString(PyExc_ValueError, "this process is the member");
+		return NULL;
+	}
+	self->handle = NULL;
+	self->is_busy = false;
 	Py_RETURN_NONE;
 }
 
@@ -120,9 +133,10 @@ static PyObject *patience(PyObject *object, PyObject *arguments)
 {
 	PyObject *timeout;
 	double seconds;
+	if (!PyArg_ParseTuple(arguments, "O:patience", &timeout) || !seconds_of(timeout, &seconds))
+		return NULL;
 	vshmem_team *handle = handle_of(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "O:patience", &timeout)
-		|| !seconds_of(timeout, &seconds))
+	if (!handle)
 		return NULL;
 	bool forever = seconds < 0 || seconds * 1000 >= UINT32_MAX;
 	vshmem_team_patience(handle, forever ? UINT32_MAX : (uint32_t)(seconds * 1000));
@@ -145,13 +159,17 @@ static PyObject *barrier(PyObject *object, PyObject *unused)
 
 static PyObject *broadcast(PyObject *object, PyObject *arguments)
 {
-	unsigned root;
+	uint32_t root;
 	PyObject *buffer;
 	struct buffer data;
-	vshmem_team *handle = handle_of(object);
-	if (!handle || !PyArg_ParseTuple(arguments, "IO:broadcast", &root, &buffer)
+	if (!PyArg_ParseTuple(arguments, "O&O:broadcast", read_uint32, &root, &buffer)
 		|| PyObject_GetBuffer(buffer, &data, BUFFER_WRITABLE) != 0)
 		return NULL;
+	vshmem_team *handle = handle_of(object);
+	if (!handle) {
+		PyBuffer_Release(&data);
+		return NULL;
+	}
 	int result;
 	((struct team *)object)->is_busy = true;
 	Py_BEGIN_ALLOW_THREADS;
@@ -161,6 +179,24 @@ static PyObject *broadcast(PyObject *object, PyObject *arguments)
 	return answer(object, result);
 }
 
+/* Whether both hold so many numbers of that kind; without, an exception. */
+static bool hold(const struct buffer *mine, const struct buffer *all, Py_ssize_t count, int number)
+{
+	static const Py_ssize_t number_bytes[] = {0, 4, 8, 8, 4, 8};
+	if (number < VSHMEM_INT32 || number > VSHMEM_DOUBLE) {
+		PyErr_Format(PyExc_ValueError, "there is no number of kind %d", number);
+		return false;
+	}
+	Py_ssize_t shorter = mine->bytes < all->bytes ? mine->bytes : all->bytes;
+	if (!is_size(count, "count"))
+		return false;
+	if (count > shorter / number_bytes[number]) {
+		PyErr_Format(PyExc_ValueError, "the buffers do not hold %zd numbers", count);
+		return false;
+	}
+	return true;
+}
+
 /* reduce(root, mine, result, count, number, operation); root -1: allreduce. */
 static PyObject *reduce(PyObject *object, PyObject *arguments)
 {
@@ -168,23 +204,24 @@ static PyObject *reduce(PyObject *object, PyObject *arguments)
 	Py_ssize_t count;
 	PyObject *from, *to;
 	struct buffer mine, all;
-	vshmem_team *handle = handle_of(object);
-	if (!handle
-		|| !PyArg_ParseTuple(arguments, "iOOnii:reduce", &root, &from, &to, &count, &number,
-			&operation)
-		|| PyObject_GetBuffer(from, &mine, BUFFER_SIMPLE) != 0)
+	if (!PyArg_ParseTuple(arguments, "iOOnii:reduce", &root, &from, &to, &count, &number,
+		    &operation))
+		return NULL;
+	if (root < -1) {
+		PyErr_Format(PyExc_ValueError, "there is no member %d", root);
+		return NULL;
+	}
+	if (PyObject_GetBuffer(from, &mine, BUFFER_SIMPLE) != 0)
 		return NULL;
 	if (PyObject_GetBuffer(to, &all, BUFFER_WRITABLE) != 0) {
 		PyBuffer_Release(&mine);
 		return NULL;
 	}
-	int result = -EINVAL;
-	static const Py_ssize_t number_bytes[] = {0, 4, 8, 8, 4, 8};
-	bool is_number = number >= VSHMEM_INT32 && number <= VSHMEM_DOUBLE;
-	Py_ssize_t most = is_number ? mine.bytes / number_bytes[number] : 0;
+	int result = 0;
 	size_t numbers = (size_t)count;
-	((struct team *)object)->is_busy = true;
-	if (is_number && count >= 0 && count <= most && all.bytes >= count * number_bytes[number]) {
+	vshmem_team *handle = hold(&mine, &all, count, number) ? handle_of(object) : NULL;
+	if (handle) {
+		((struct team *)object)->is_busy = true;
 		Py_BEGIN_ALLOW_THREADS;
 		result = root < 0 ? vshmem_team_allreduce(handle, mine.start, all.start, numbers,
 					    number, operation)
@@ -194,7 +231,7 @@ static PyObject *reduce(PyObject *object, PyObject *arguments)
 	}
 	PyBuffer_Release(&all);
 	PyBuffer_Release(&mine);
-	return answer(object, result);
+	return handle ? answer(object, result) : NULL;
 }
 
 static PyMethodDef methods[] = {

@@ -42,29 +42,43 @@ static int wait_slice(
 	return result;
 }
 
-int operate(vshmem_pool *handle, int id, struct sembuf *operations, size_t count, double timeout)
+/* The result of the library's call, or 1 when the time is over. */
+static int await(struct pool *pool, int id, struct sembuf *operations, size_t count, double timeout)
+{
+	double end = now() + timeout;
+	int result;
+	do {
+		double left = timeout < 0 ? SLICE : end - now();
+		/* A handler may have closed the pool, and another thread too. */
+		if (PyErr_CheckSignals() != 0 || !pool_handle(pool))
+			return -1;
+		if (left <= 0)
+			return 1;
+		result = wait_slice(
+			pool->handle, id, operations, count, left < SLICE ? left : SLICE);
+	} while (result == -EAGAIN || result == -EINTR);
+	return result;
+}
+
+int operate(struct pool *pool, int id, struct sembuf *operations, size_t count, double timeout)
 {
 	/* Without waiting first: the interpreter's lock need not be released. */
 	static const struct timespec at_once = {0};
+	vshmem_pool *handle = pool_handle(pool);
+	if (!handle)
+		return -1;
 	int result = vshmem_semop(handle, id, operations, count, &at_once);
-	double end = 0;
-	while (result == -EAGAIN || result == -EINTR) {
-		if (PyErr_CheckSignals() != 0)
-			return -1;
-		double left = SLICE;
-		if (timeout >= 0) {
-			double time = now();
-			end = end == 0 ? time + timeout : end;
-			left = end - time;
-			if (left <= 0)
-				return 0;
-		}
-		result = wait_slice(handle, id, operations, count, left < SLICE ? left : SLICE);
+	if (result == -EAGAIN || result == -EINTR) {
+		pool_enter(pool);
+		result = await(pool, id, operations, count, timeout);
+		pool_leave(pool);
+		if (result > 0)
+			return 0;
 	}
-	if (result < 0) {
+	if (result >= 0)
+		return 1;
+	if (!PyErr_Occurred())
 		raise_errno(result, result == -EIDRM ? "it was unlinked, and its last user has left"
 						     : NULL);
-		return -1;
-	}
-	return 1;
+	return -1;
 }

@@ -32,8 +32,8 @@ class SemaphoreTest(unittest.TestCase):
 
     def test_with_undo_a_death_gives_it_back(self):
         name = processes.name("undo")
-        one = vshmem.Semaphore(name, 1, undo=True)
-        code = "vshmem.Semaphore(sys.argv[1], create=False).acquire(); print('has it', flush=True); input()"
+        one = vshmem.Semaphore(1, name=name, undo=True)
+        code = "vshmem.Semaphore(name=sys.argv[1], create=False).acquire(); print('has it', flush=True); input()"
         holder = processes.start(code, name)
         self.assertEqual(processes.said(holder), "has it")
         self.assertFalse(one.acquire(False))
@@ -42,21 +42,21 @@ class SemaphoreTest(unittest.TestCase):
         one.unlink()
 
     def test_unlinked_it_goes_on_for_those_that_have_it(self):
-        one = vshmem.Semaphore(processes.name("unlinked"), 0)
+        one = vshmem.Semaphore(0, name=processes.name("unlinked"))
         other = pickle.loads(pickle.dumps(one))
         one.unlink()
         other.release()
         self.assertTrue(one.acquire(timeout=FOREVER))
         with self.assertRaises(FileNotFoundError):
-            vshmem.Semaphore(one.name, create=False)
+            vshmem.Semaphore(name=one.name, create=False)
 
 
 class LockTest(unittest.TestCase):
     def test_one_at_a_time_across_processes(self):
-        lock = vshmem.Lock(processes.name("lock"))
+        lock = vshmem.Lock(name=processes.name("lock"))
         memory = vshmem.SharedMemory(create=True, size=8)
         code = """
-lock, memory = vshmem.Lock(sys.argv[1]), vshmem.SharedMemory(sys.argv[2])
+lock, memory = vshmem.Lock(name=sys.argv[1]), vshmem.SharedMemory(sys.argv[2])
 words = memory.buf.cast('Q')
 for _ in range(3000):
     with lock:
@@ -71,8 +71,8 @@ words.release()
         lock.unlink()
 
     def test_the_death_of_the_holder_frees_it_and_is_told(self):
-        lock = vshmem.Lock(processes.name("died"))
-        code = "vshmem.Lock(sys.argv[1]).acquire(); print('has it', flush=True); input()"
+        lock = vshmem.Lock(name=processes.name("died"))
+        code = "vshmem.Lock(name=sys.argv[1]).acquire(); print('has it', flush=True); input()"
         holder = processes.start(code, lock.name)
         self.assertEqual(processes.said(holder), "has it")
         self.assertFalse(lock.acquire(False))
@@ -119,9 +119,9 @@ words.release()
             lock.release()
 
     def test_a_wait_is_interrupted_by_a_signal(self):
-        lock = vshmem.Lock(processes.name("interrupted"))
+        lock = vshmem.Lock(name=processes.name("interrupted"))
         code = """
-lock = vshmem.Lock(sys.argv[1])
+lock = vshmem.Lock(name=sys.argv[1])
 try:
     print('waits', flush=True)
     lock.acquire()
@@ -201,9 +201,9 @@ with condition:
 
 class EventAndBarrierTest(unittest.TestCase):
     def test_an_event_is_seen_by_all(self):
-        event = vshmem.Event(processes.name("event"))
+        event = vshmem.Event(name=processes.name("event"))
         self.assertFalse(event.wait(0.02))
-        code = "print('waits', flush=True); print(vshmem.Event(sys.argv[1]).wait(60))"
+        code = "print('waits', flush=True); print(vshmem.Event(name=sys.argv[1]).wait(60))"
         waiters = [processes.start(code, event.name) for _ in range(2)]
         for one in waiters:
             self.assertEqual(processes.said(one), "waits")

@@ -5,7 +5,7 @@ Everything lies in a *pool* of memory that the processes share, by name::
     import vshmem
 
     field = vshmem.array("field", (1024, 1024), "float32")   # numpy, the same memory for all
-    with vshmem.Lock("field-lock"):
+    with vshmem.Lock(name="field-lock"):
         field += 1
 
 The pool is the one that ``VSHMEM_POOL`` names or that this virtual machine was given; see ``Pool``.
@@ -22,6 +22,7 @@ from ._memory import ShareableList, SharedMemory
 from ._pool import Pool, default_pool, set_default_pool
 from ._queue import Channel, JoinableQueue, Queue
 from ._team import Team
+from ._vshmem import __version__
 
 if TYPE_CHECKING:
     from ._array import SharedArray, array
@@ -46,6 +47,7 @@ __all__ = [
     "SharedArray",
     "SharedMemory",
     "Team",
+    "__version__",
     "array",
     "default_pool",
     "get_context",

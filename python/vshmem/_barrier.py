@@ -7,6 +7,7 @@ import weakref
 from threading import BrokenBarrierError
 from typing import Any, Callable, Optional
 
+from ._arguments import end_of, seconds, whole
 from ._locks import Condition, Place
 from ._named import SEM_UNDO, Named, unlink_of_maker
 from ._pool import Pool
@@ -39,6 +40,9 @@ class Barrier(Named):
         create: Optional[bool] = None,
         mode: int = 0o600,
     ) -> None:
+        parties, timeout = whole("parties", parties), seconds(timeout)
+        if not (action is None or callable(action)):
+            raise TypeError(f"action must be callable or None, not {type(action).__name__}")
         if parties < 1 and create is not False:
             raise ValueError("parties must be > 0")
         made = self._open(name, pool, create, [0], [parties], mode=mode)
@@ -46,7 +50,7 @@ class Barrier(Named):
             raise ValueError(f"the barrier {name} has {self._words[4]} parties, not {parties}")
         self._action, self._timeout = action, timeout
         own = f"{self._name}.barrier"
-        self._condition = Condition(None, own, pool=self._pool, create=None, mode=mode)
+        self._condition = Condition(name=own, pool=self._pool, create=None, mode=mode)
         if made and self._is_anonymous:
             for full in (f"py.condition.{own}", f"py.lock.{own}.lock"):
                 weakref.finalize(self, unlink_of_maker, self._pool, full, os.getpid())
@@ -68,8 +72,7 @@ class Barrier(Named):
 
     def wait(self, timeout: Optional[float] = None) -> int:
         """Waits for all parties; a number of 0..parties-1, another for each."""
-        timeout = self._timeout if timeout is None else timeout
-        end = None if timeout is None else time.monotonic() + timeout
+        end = end_of(self._timeout if timeout is None else timeout)
         words = self._words
         with self._condition:
             self._look_for_deaths()

@@ -42,11 +42,11 @@ class Context:
 
     def Semaphore(self, value: int = 1) -> _locks.Semaphore:
         """A semaphore without a name."""
-        return _locks.Semaphore(None, value, pool=self._place)
+        return _locks.Semaphore(value, pool=self._place)
 
     def BoundedSemaphore(self, value: int = 1) -> _locks.BoundedSemaphore:
         """A bounded semaphore without a name."""
-        return _locks.BoundedSemaphore(None, value, pool=self._place)
+        return _locks.BoundedSemaphore(value, pool=self._place)
 
     def Condition(self, lock: Optional[_locks.Lock] = None) -> _locks.Condition:
         """A condition without a name."""

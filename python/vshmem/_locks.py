@@ -10,6 +10,7 @@ import time
 from typing import Any, Callable, Optional, Union
 
 from . import _named, _vshmem
+from ._arguments import end_of, whole
 from ._named import IPC_NOWAIT, SEM_UNDO, Named
 from ._pool import Pool
 
@@ -30,14 +31,15 @@ class Semaphore(Named):
 
     def __init__(
         self,
-        name: Optional[str] = None,
         value: int = 1,
         *,
+        name: Optional[str] = None,
         undo: bool = False,
         pool: Place = None,
         create: Optional[bool] = None,
         mode: int = 0o600,
     ) -> None:
+        value = whole("value", value)
         if not 0 <= value <= HIGHEST:
             raise ValueError(f"the value must be in 0..{HIGHEST}")
         self._open(name, pool, create, [value], [value, int(undo)], mode=mode)
@@ -60,10 +62,6 @@ class Semaphore(Named):
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-    @classmethod
-    def _reopened(cls, name: str, pool: Pool) -> Any:
-        return cls(name, pool=pool, create=False)
 
 
 class BoundedSemaphore(Semaphore):
@@ -93,8 +91,8 @@ class Lock(Named):
 
     def __init__(
         self,
-        name: Optional[str] = None,
         *,
+        name: Optional[str] = None,
         pool: Place = None,
         create: Optional[bool] = None,
         mode: int = 0o600,
@@ -153,13 +151,13 @@ class RLock(Lock):
 
     def __init__(
         self,
-        name: Optional[str] = None,
         *,
+        name: Optional[str] = None,
         pool: Place = None,
         create: Optional[bool] = None,
         mode: int = 0o600,
     ) -> None:
-        super().__init__(name, pool=pool, create=create, mode=mode)
+        super().__init__(name=name, pool=pool, create=create, mode=mode)
         self._thread = 0
         self._count = 0
 
@@ -221,18 +219,21 @@ class Condition(Named):
     def __init__(
         self,
         lock: Optional[Lock] = None,
-        name: Optional[str] = None,
         *,
+        name: Optional[str] = None,
         pool: Place = None,
         create: Optional[bool] = None,
         mode: int = 0o600,
     ) -> None:
+        if not (lock is None or isinstance(lock, Lock)):
+            wrong = type(lock).__name__
+            raise TypeError(f"lock must be a vshmem.Lock, a vshmem.RLock or None, not {wrong}")
         if lock is not None and pool is None:
             pool = lock.pool
         self._open(name, pool, create, [0] * (2 * WAITERS), mode=mode)
         if lock is None:
             own = None if self._is_anonymous else f"{self._name}.lock"
-            lock = RLock(own, pool=self._pool, create=None if own else True, mode=mode)
+            lock = RLock(name=own, pool=self._pool, create=None if own else True, mode=mode)
         self._lock = lock
         self.acquire = lock.acquire
         self.release = lock.release
@@ -278,7 +279,7 @@ class Condition(Named):
     def wait_for(self, predicate: Callable[[], Any], timeout: Optional[float] = None) -> Any:
         """Waits until the predicate is true, and returns what it says last."""
         result = predicate()
-        end = None if timeout is None else time.monotonic() + timeout
+        end = end_of(timeout)
         while not result:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
@@ -319,7 +320,7 @@ class Condition(Named):
 
 
 def _condition(lock: Lock, name: str, pool: Pool) -> Condition:
-    return Condition(lock, name, pool=pool, create=False)
+    return Condition(lock, name=name, pool=pool, create=False)
 
 
 class Event(Named):
@@ -329,8 +330,8 @@ class Event(Named):
 
     def __init__(
         self,
-        name: Optional[str] = None,
         *,
+        name: Optional[str] = None,
         pool: Place = None,
         create: Optional[bool] = None,
         mode: int = 0o600,

@@ -9,6 +9,7 @@ import types
 from multiprocessing import shared_memory as _standard
 from typing import Any, Callable, Iterable, Optional, TypeVar, Union
 
+from ._arguments import check_name, whole
 from ._pool import Pool, pool_of
 
 __all__ = ["SharedMemory", "ShareableList"]
@@ -114,7 +115,9 @@ class SharedMemory:
         pool: Union[Pool, str, None] = None,
         mode: int = 0o600,
     ) -> None:
-        if not size >= 0:
+        check_name(name)
+        size = whole("size", size)
+        if size < 0:
             raise ValueError("'size' must be a positive integer")
         if create and size == 0:
             raise ValueError("'size' must be a positive number different from zero")

@@ -24,6 +24,7 @@ import time
 import weakref
 from typing import Any, Optional, Sequence, Union
 
+from ._arguments import check_create, check_name, whole
 from ._memory import Opened, await_maker, fresh_name, of_name, open_or_make
 from ._pool import Pool, pool_of
 
@@ -68,6 +69,9 @@ class Named:
         mode: int = 0o600,
     ) -> bool:
         """Opens it, or makes it with semaphores of these values. Whether it was made here."""
+        check_name(name)
+        check_create(create)
+        mode = whole("mode", mode)
         self._pool = pool_of(pool)
         self._is_anonymous = name is None
         if name is None:
@@ -189,7 +193,7 @@ class Named:
 
     @classmethod
     def _reopened(cls, name: str, pool: Pool) -> Any:
-        return cls(name, pool=pool, create=False)  # type: ignore[call-arg]
+        return cls(name=name, pool=pool, create=False)  # type: ignore[call-arg]
 
 
 def _reopen(kind: Any, name: str, pool: Pool) -> Any:

@@ -153,7 +153,7 @@ def default_pool() -> Pool:
 def set_default_pool(pool: Union[Pool, str, None]) -> None:
     """Has objects that are made without naming a pool lie in this one. None: as at the start."""
     global _default
-    _default = Pool(pool) if isinstance(pool, str) else pool
+    _default = pool if pool is None or isinstance(pool, Pool) else Pool(pool)
 
 
 def pool_of(pool: Union[Pool, str, None]) -> Pool:
@@ -182,7 +182,7 @@ def _reopen(name: str, uuid: bytes) -> Pool:
 
 
 # What is under way between the two ends of a fork; Python forks in one thread at a time.
-_under_way: list[tuple[_Membership, int]] = []
+_under_way: list[tuple[_Membership, _vshmem.Place]] = []
 _pipe: Optional[tuple[int, int]] = None
 
 

@@ -1,10 +1,10 @@
 """Queues and channels by name."""
 from __future__ import annotations
 
-import time
 from queue import Empty, Full
 from typing import Any, Optional
 
+from ._arguments import end_of, whole
 from ._locks import Place
 from ._pool import Pool
 from ._ring import Ring
@@ -16,9 +16,7 @@ ROOM = 256 * 1024
 
 
 def _end(block: bool, timeout: Optional[float]) -> Optional[float]:
-    if not block:
-        return time.monotonic()
-    return None if timeout is None else time.monotonic() + max(0.0, timeout)
+    return end_of(timeout if block else 0)
 
 
 class _OnRing:
@@ -27,7 +25,7 @@ class _OnRing:
     def __init__(
         self, name: Optional[str], most: int, room: int, pool: Place, create: Optional[bool], mode: int
     ) -> None:
-        self._ring = Ring(name, most, room, pool, create, mode)
+        self._ring = Ring(name, most, whole("room", room), pool, create, mode)
 
     @property
     def name(self) -> str:
@@ -70,7 +68,7 @@ class Queue(_OnRing):
         room: int = ROOM,
         mode: int = 0o600,
     ) -> None:
-        super().__init__(name, max(0, maxsize), room, pool, create, mode)
+        super().__init__(name, max(0, whole("maxsize", maxsize)), room, pool, create, mode)
 
     _counts = False
 

@@ -6,6 +6,7 @@ import weakref
 from typing import Any, Optional
 
 from . import _vshmem
+from ._arguments import seconds, whole
 from ._locks import Place
 from ._named import PAGE, Named
 from ._pool import Pool
@@ -37,18 +38,22 @@ class Team(Named):
         create: Optional[bool] = None,
         mode: int = 0o600,
     ) -> None:
-        bytes = _vshmem.team_bytes(size, payload)
+        size, rank, payload = whole("size", size), whole("rank", rank), whole("payload", payload)
+        patience = seconds(timeout)
+        bytes = _vshmem.team_bytes(size, payload) if size > 0 <= payload else 0
         if not bytes:
             raise ValueError(f"there is no team of {size} members with {payload} bytes")
+        if not 0 <= rank < size:
+            raise ValueError(f"rank must be in 0..{size - 1}, not {rank}")
         self._open(name, pool, create, [0], [size, payload], bytes, mode)
         if (size, payload) != (self._words[4], self._words[5]):
             raise ValueError(
                 f"the team {self._name} has {self._words[4]} members and a payload of "
                 f"{self._words[5]} bytes"
             )
-        self._rank, self._size, self._patience = rank, size, timeout
+        self._rank, self._size, self._patience = rank, size, patience
         self._core = _vshmem.Team(self._kept.memory, PAGE, size, payload, rank)
-        self._core.patience(timeout)
+        self._core.patience(patience)
         # It has a buffer of the memory.
         self._kept.leave = self._core.leave  # type: ignore[method-assign]
         _members.add(self)

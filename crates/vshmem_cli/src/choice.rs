@@ -176,11 +176,6 @@ fn private_bytes() -> u64 {
         .parent()
         .and_then(|directory| rustix::fs::statvfs(directory).ok())
         .map_or(u64::MAX, |stat| stat.f_bavail * stat.f_frsize);
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = memory
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
-        .map_or(u64::MAX, |kib| kib << 10);
+    let available = vshmem_session::Memory::now().available;
     (free.min(available) / 2).clamp(PRIVATE_LEAST, PRIVATE_BYTES) & !0xfffff
 }

@@ -76,11 +76,22 @@ fn executable(path: &Path) -> Result<(), Failure> {
     }
     match rustix::fs::access(path, Access::EXEC_OK) {
         Ok(()) => Ok(()),
-        Err(errno) => not_run(format!(
-            "{shown}: cannot run it: {errno}. `chmod +x {}` makes it executable",
-            quoted(&path.to_string_lossy())
-        )),
+        Err(errno) => {
+            let file = quoted(&path.to_string_lossy());
+            let remedy = match is_on_noexec(path) {
+                true => format!(
+                    "Its file system is mounted noexec (`findmnt -T {file}`): run a copy that lies elsewhere"
+                ),
+                false => format!("`chmod +x {file}` makes it executable"),
+            };
+            not_run(format!("{shown}: cannot run it: {errno}. {remedy}"))
+        }
     }
+}
+
+fn is_on_noexec(path: &Path) -> bool {
+    use rustix::fs::{StatVfsMountFlags, statvfs};
+    statvfs(path).is_ok_and(|of| of.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
 /// Refuses a program that would silently use the kernel's own IPC. A lock that this process has on
@@ -94,13 +105,31 @@ fn check_opened(path: &Path) -> Result<(), Failure> {
     for _ in 0..INTERPRETERS {
         match look(&path)? {
             Form::Dynamic => return Ok(()),
-            Form::Script(interpreter) => path = interpreter,
+            Form::Script(interpreter) => {
+                there_is(&interpreter, &path)?;
+                path = interpreter;
+            }
         }
     }
     not_run(format!(
         "{}: its interpreter is a script, and so on, more than {INTERPRETERS} times; the kernel refuses that",
         path.display()
     ))
+}
+
+/// Refuses a script whose interpreter is missing.
+fn there_is(interpreter: &Path, script: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(interpreter) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            not_run(format!(
+                "{}: its first line names the interpreter {}, which is not there. Install that, or name another one there: `head -n 1 {}` shows the line",
+                script.display(),
+                crate::show::sanitized(&interpreter.to_string_lossy()),
+                quoted(&script.to_string_lossy())
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -112,9 +141,23 @@ enum Form {
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     let shown = path.display();
     let file = quoted(&path.to_string_lossy());
-    Failure::NotRun(format!(
-        "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {file}` lets everybody read it"
-    ))
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => format!("`chmod +r {file}` lets everybody read it"),
+        _ => format!("`ls -l {file}` shows what it is"),
+    };
+    Failure::NotRun(format!("{shown}: cannot read it to see how it is linked: {error}. {remedy}"))
+}
+
+/// The command that makes a copy without its rights, beside the caller: over no other file, nor over
+/// the program itself.
+fn copy_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let names =
+        std::iter::once(format!("./{name}")).chain((1..).map(|nth| format!("./{name}.copy{nth}")));
+    let is_free = |name: &String| std::fs::symlink_metadata(name).is_err();
+    let free = names.take(100).find(is_free).unwrap_or_else(|| format!("./{name}.copy"));
+    let file = quoted(&path.to_string_lossy());
+    format!("Run a copy that is not: `install -m 755 {file} {}`", quoted(&free))
 }
 
 fn look(path: &Path) -> Result<Form, Failure> {
@@ -124,10 +167,6 @@ fn look(path: &Path) -> Result<Form, Failure> {
         not_run(format!(
             "{shown} is {what}, so it would silently use the kernel's own IPC. {remedy}"
         ))
-    };
-    let copy = || {
-        let name = path.file_name().unwrap_or(path.as_os_str()).display();
-        format!("Run a copy that is not: `install -m 755 {shown} ./{name}`")
     };
     let mut file = File::open(path).map_err(unreadable)?;
     let mut start = Vec::new();
@@ -141,16 +180,16 @@ fn look(path: &Path) -> Result<Form, Failure> {
     }
     let mode = file.metadata().map_err(unreadable)?.mode();
     if mode & 0o4000 != 0 {
-        return refuse("setuid", copy());
+        return refuse("setuid", copy_of(path));
     }
     // Without the group's execute bit it marks mandatory locking, once upon a time.
     if mode & 0o2010 == 0o2010 {
-        return refuse("setgid", copy());
+        return refuse("setgid", copy_of(path));
     }
     let mut capability = [0u8; 64];
     if rustix::fs::fgetxattr(&file, "security.capability", &mut capability[..]).is_ok_and(|n| n > 0)
     {
-        return refuse("given file capabilities", copy());
+        return refuse("given file capabilities", copy_of(path));
     }
     match Elf::of(&file) {
         Some(Elf::Foreign) => refuse(
@@ -235,6 +274,15 @@ mod tests {
         assert_eq!(interpreter(b"#!/bin/sh\necho"), PathBuf::from("/bin/sh"));
         assert_eq!(interpreter(b"#!  /usr/bin/env python3\n"), PathBuf::from("/usr/bin/env"));
         assert_eq!(interpreter(b"#!/bin/x"), PathBuf::from("/bin/x"));
+    }
+
+    #[test]
+    fn a_copy_replaces_no_file() {
+        // Of this package, where tests run.
+        let copy = copy_of(Path::new("./Cargo.toml"));
+        assert!(copy.contains("`install -m 755 ./Cargo.toml ./Cargo.toml.copy1`"), "{copy}");
+        let copy = copy_of(Path::new("/a b/no such name"));
+        assert!(copy.contains("`install -m 755 '/a b/no such name' './no such name'`"), "{copy}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use vshmem_ipc::{JoinError, OpenError};
 use vshmem_link::{Anonymous, Local, PRIVATE_PREFIX, RegionError};
 
+use crate::memory::Memory;
 use crate::pool_name::valid_name;
 use crate::quoted::quoted;
 
@@ -99,7 +100,8 @@ fn unknown(name: &str) -> String {
         );
     }
     format!(
-        "pool {name}: there is none of that name on this machine. `vshmem pool ls` shows those there are; the host makes one with `vshmem pool create {name} --size 1G`"
+        "pool {name}: there is none of that name on this machine. `vshmem pool ls` shows those there are; the host makes one with `vshmem pool create {name} --size {}`",
+        Memory::now().pool_size()
     )
 }
 
@@ -126,7 +128,8 @@ fn remedy(path: &Path, error: &OpenError) -> String {
     match name {
         Some(name) if Local::path_of(name, false) == path || Local::path_of(name, true) == path => {
             format!(
-                ". `vshmem pool rm {name}` removes it, and `vshmem pool create {name} --size 1G` makes it again"
+                ". `vshmem pool rm {name}` removes it, and `vshmem pool create {name} --size {}` makes it again",
+                Memory::now().pool_size()
             )
         }
         _ if path.is_file() => {

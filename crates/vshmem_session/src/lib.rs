@@ -7,6 +7,7 @@ mod find;
 mod home_node;
 mod host_record;
 mod inspect;
+mod memory;
 mod notify;
 mod open;
 mod page_nodes;
@@ -24,6 +25,7 @@ pub use error::{ATOMIC_OPTIONS, FindError, SessionError};
 pub use find::{Listing, Whose, find, identify, list, list_devices};
 pub use home_node::{HomeNodeError, HomeNodes, check_home_node, told_home_nodes};
 pub use inspect::{open_pool, snapshot};
+pub use memory::Memory;
 pub use notify::{
     Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,
     TokenBucket,

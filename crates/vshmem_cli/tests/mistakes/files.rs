@@ -18,7 +18,7 @@ pub const ROWS: &[Mistake] = &[
         line: "run --pool {pool} -- true",
         code: 1,
         says: &["pool {pool}: there is none of that name"],
-        proposes: "vshmem pool create {pool} --size 1G",
+        proposes: "vshmem pool create {pool} --size {size}",
     },
     Mistake {
         what: "one that the environment names",
@@ -92,7 +92,7 @@ pub const ROWS: &[Mistake] = &[
         line: "pool check {pool}",
         code: 1,
         says: &["it was truncated"],
-        proposes: "vshmem pool create {pool} --size 1G",
+        proposes: "vshmem pool create {pool} --size {size}",
     },
     Mistake {
         what: "a damaged superblock",

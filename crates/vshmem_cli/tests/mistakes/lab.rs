@@ -78,7 +78,7 @@ pub const ROWS: &[Mistake] = &[
         line: "lab --name {pool} up --guest uml --pool {pool}",
         code: 1,
         says: &["pool {pool}: there is none of that name"],
-        proposes: "vshmem pool create {pool} --size 1G",
+        proposes: "vshmem pool create {pool} --size {size}",
     },
     Mistake {
         what: "a lab that is not up",

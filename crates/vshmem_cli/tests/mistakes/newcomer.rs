@@ -42,7 +42,7 @@ pub const ROWS: &[Mistake] = &[
         line: "top --pool {pool}",
         code: 1,
         says: &["there is none of that name"],
-        proposes: "vshmem pool create {pool} --size 1G",
+        proposes: "vshmem pool create {pool} --size {size}",
     },
     Mistake {
         what: "a device of a pool that is gone",

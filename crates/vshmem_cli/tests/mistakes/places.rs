@@ -116,7 +116,7 @@ pub const ROWS: &[Mistake] = &[
         line: "pool create {pool} --size 8M",
         code: 1,
         says: &["8388608 bytes cannot be backed", "No space left"],
-        proposes: "mount -o remount,size=16M /dev/shm",
+        proposes: "mount -o remount,size=9M /dev/shm",
     },
     Mistake {
         what: "a private pool in a full /dev/shm",

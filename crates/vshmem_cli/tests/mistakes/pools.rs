@@ -137,7 +137,7 @@ pub const ROWS: &[Mistake] = &[
         line: "pool create {pool} --size 8M --limit shmmni=99999",
         code: 2,
         says: &["shmmni is 99999", "from 1 to 16384"],
-        proposes: "vshmem pool create {pool} --size 1G --limit shmmni=16384",
+        proposes: "vshmem pool create {pool} --size 17M --limit shmmni=16384",
     },
     Mistake {
         what: "limits whose tables do not fit",
@@ -161,6 +161,6 @@ pub const ROWS: &[Mistake] = &[
         line: "pool create {pool} --size 8M --prepare 9M",
         code: 2,
         says: &["9437184 bytes are to be prepared"],
-        proposes: "vshmem pool create {pool} --size 1G --prepare 128M",
+        proposes: "vshmem pool create {pool} --size 8M --prepare 4M",
     },
 ];

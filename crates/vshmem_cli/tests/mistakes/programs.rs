@@ -96,6 +96,26 @@ pub const ROWS: &[Mistake] = &[
         proposes: "install -m 755 {dir}/program ./program",
     },
     Mistake {
+        what: "a setuid program in the directory that a copy would go to",
+        setup: |place| {
+            program(place, &dynamic(), 0o4755);
+            let script = "cd \"$0\" && exec \"$@\"";
+            place.under(&["sh", "-c", script, &place.path("").display().to_string()]);
+        },
+        line: "run --pool {pool} -- ./program",
+        code: 126,
+        says: &["is setuid"],
+        proposes: "install -m 755 ./program ./program.copy1",
+    },
+    Mistake {
+        what: "a script without its interpreter",
+        setup: |place| program(place, b"#!/no/such/interpreter\n", 0o755),
+        line: "run --pool {pool} -- {dir}/program",
+        code: 126,
+        says: &["{dir}/program: its first line names the interpreter /no/such/interpreter"],
+        proposes: "head -n 1 {dir}/program",
+    },
+    Mistake {
         what: "a 32-bit program",
         setup: |place| {
             let mut bytes = elf(None);

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use super::rig::{Installed, Name, complaint, expect};
 
 /// A typical mistake. In all words `{pool}` is the name of this row's pool, `{file}` its file,
-/// `{dir}` a directory of this row's own, `{self}` this process.
+/// `{dir}` a directory of this row's own, `{self}` this process, `{size}` a size that fits here.
 pub struct Mistake {
     /// What has been done wrong.
     pub what: &'static str,
@@ -81,6 +81,8 @@ impl Place {
             .replace("{file}", &self.pool.path().display().to_string())
             .replace("{dir}", &self.directory.path().display().to_string())
             .replace("{self}", &std::process::id().to_string())
+            // What is proposed on a machine with so much memory.
+            .replace("{size}", &vshmem_session::Memory::now().pool_size())
     }
 
     fn run(&self, line: &str) -> Output {
@@ -155,9 +157,9 @@ pub fn check(topic: &str, rows: &[Mistake]) {
 /// Whether a command that a sentence proposes is one: our own ones are understood by the parser
 /// (which their --help shows, without doing anything), others are commands that people have.
 fn can_be_pasted(command: &str) -> Result<(), String> {
-    const OTHERS: [&str; 18] = [
+    const OTHERS: [&str; 20] = [
         "apt-get", "cat", "chmod", "file", "getent", "git", "install", "make", "man", "modprobe",
-        "mount", "rm", "truncate", "ulimit", "xl", "chgrp", "ls", "mkdir",
+        "mount", "rm", "truncate", "ulimit", "xl", "chgrp", "ls", "mkdir", "head", "findmnt",
     ];
     let mut words = split(command.trim_start_matches("sudo "));
     let first = words.remove(0);

@@ -7,6 +7,7 @@ mod file;
 mod huge_pages;
 mod nodes;
 mod plan;
+mod remedy;
 mod request;
 mod xen;
 

@@ -7,7 +7,9 @@ use vshmem_wire::{Geometry, GeometryError, Layout, NODE_RANGES, PAGE_BYTES};
 
 use super::huge_pages::HugePages;
 use super::nodes::Placement;
+use super::remedy;
 use crate::error::FindError;
+use crate::memory::Memory;
 use crate::pool_name::valid_name;
 use crate::quoted::quoted;
 
@@ -57,10 +59,12 @@ pub enum CreateError {
         path: PathBuf,
     },
     /// Counts do not fit.
-    #[error("pool {name}: {error}. {}", possible(name, error))]
+    #[error("pool {name}: {error}. {}", remedy::possible(name, *bytes, error))]
     Geometry {
         /// The name.
         name: String,
+        /// Bytes wanted.
+        bytes: u64,
         /// What does not fit.
         error: GeometryError,
     },
@@ -69,11 +73,13 @@ pub enum CreateError {
     Limit(String),
     /// More is to be prepared than there is.
     #[error(
-        "pool {name}: {asked} bytes are to be prepared, and it has {most} for segments. `vshmem pool create {name} --size 1G --prepare 128M` has room for it"
+        "pool {name}: {asked} bytes are to be prepared, and it has {most} for segments. {}", remedy::prepared(name, *bytes, *most)
     )]
     Prepare {
         /// The name.
         name: String,
+        /// Its bytes.
+        bytes: u64,
         /// Bytes wanted.
         asked: u64,
         /// Bytes there are.
@@ -94,7 +100,7 @@ pub enum CreateError {
         bytes: u64,
     },
     /// No room.
-    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, remove pools that nobody needs (`vshmem pool ls`), or enlarge the file system: `mount -o remount,size={}M {}`", path.display(), (bytes >> 20) * 2, path.parent().unwrap_or(path).display())]
+    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). {}", path.display(), remedy::room(name, *bytes, path))]
     Room {
         /// The name.
         name: String,
@@ -130,7 +136,7 @@ pub enum CreateError {
         unit: u64,
     },
     /// Too few huge pages are reserved.
-    #[error("{}", too_few(name, *bytes, *page, *node, found))]
+    #[error("{}", remedy::huge_pages(name, *bytes, *page, *node, found, Memory::now()))]
     HugePages {
         /// The name.
         name: String,
@@ -231,31 +237,6 @@ fn list(nodes: &[u32]) -> String {
     nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// What to do where huge pages are missing.
-fn too_few(name: &str, bytes: u64, page: u64, node: Option<u32>, found: &HugePages) -> String {
-    let needed = bytes.div_ceil(page);
-    let (reserve, undo) = found.commands(needed);
-    let on_node = node.map(|node| format!(" on node {node}")).unwrap_or_default();
-    let size = if page >= 1 << 30 { "1G" } else { "2M" };
-    format!(
-        "pool {name}: it takes {needed} huge pages of {size}{on_node}, and {} are free. Reserve the missing ones with `{reserve}`. To undo that, once the pool is removed: `{undo}`",
-        found.free
-    )
-}
-
-/// A command like the one that was refused, which is not.
-fn possible(name: &str, error: &GeometryError) -> String {
-    let GeometryError::Count { name: limit, value, least, most } = error else {
-        return "Take smaller limits".into();
-    };
-    let nearest = if value < least { least } else { most };
-    if *limit == "size" {
-        let mib = nearest.div_ceil(1 << 20);
-        return format!("The nearest with these limits: `vshmem pool create {name} --size {mib}M`");
-    }
-    format!("The nearest: `vshmem pool create {name} --size 1G --limit {limit}={nearest}`")
-}
-
 /// Names of the limits that can be set, from the one table of limits.
 fn limit_names() -> String {
     let names = Geometry::LIMITS.iter().filter(|limit| limit.is_option).map(|limit| limit.name);
@@ -276,7 +257,7 @@ pub fn layout_of(request: &CreateRequest) -> Result<(Geometry, Layout), CreateEr
     if !valid_name(name) {
         return Err(CreateError::Name(name.clone()));
     }
-    let refused = |error| CreateError::Geometry { name: name.clone(), error };
+    let refused = |error| CreateError::Geometry { name: name.clone(), bytes: request.bytes, error };
     let mut geometry = Geometry::for_size(request.bytes).map_err(refused)?;
     for (limit, value) in &request.limits {
         set_limit(&mut geometry, limit, *value)?;
@@ -285,7 +266,8 @@ pub fn layout_of(request: &CreateRequest) -> Result<(Geometry, Layout), CreateEr
     let layout = geometry.layout().map_err(refused)?;
     let most = geometry.pages * PAGE_BYTES;
     if request.prepare > most {
-        return Err(CreateError::Prepare { name: name.clone(), asked: request.prepare, most });
+        let (name, bytes) = (name.clone(), request.bytes);
+        return Err(CreateError::Prepare { name, bytes, asked: request.prepare, most });
     }
     Ok((geometry, layout))
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use vshmem_link::{Rates, measure_rates};
+use vshmem_session::Memory;
 
 use super::line::Line;
 use crate::{choice, size};
@@ -87,10 +88,11 @@ pub fn huge_pages() -> Line {
         })
         .collect();
     found.sort_unstable();
-    judge(WHAT, &found)
+    judge(WHAT, &found, Memory::now())
 }
 
-fn judge(what: &'static str, found: &[(u64, u64, u64)]) -> Line {
+fn judge(what: &'static str, found: &[(u64, u64, u64)], memory: Memory) -> Line {
+    const USUAL: u64 = 2 << 20;
     if found.is_empty() {
         return Line::good(what, "this kernel has none");
     }
@@ -101,11 +103,16 @@ fn judge(what: &'static str, found: &[(u64, u64, u64)]) -> Line {
     if found.iter().any(|(_, free, _)| *free > 0) {
         return Line::good(what, text.join(", "));
     }
-    Line::note(
-        what,
-        text.join(", "),
-        "for `vshmem pool create --hugepages 2M`: `echo 512 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`, and where nothing is mounted there `mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages`",
-    )
+    // What is reserved is no program's any more: half of what can be given, and 1 GiB, at most.
+    let count = (memory.to_give() / 2 / USUAL).min(512);
+    let Some((_, _, all)) = found.iter().find(|(bytes, ..)| *bytes == USUAL && count > 0) else {
+        return Line::good(what, text.join(", "));
+    };
+    let remedy = format!(
+        "for `vshmem pool create --hugepages 2M`: `echo {} >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`, and where nothing is mounted there `mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages`",
+        all + count
+    );
+    Line::note(what, text.join(", "), remedy)
 }
 
 #[cfg(test)]
@@ -125,9 +132,19 @@ mod tests {
 
     #[test]
     fn no_huge_pages_is_no_fault() {
-        assert!(judge("", &[]).good && judge("", &[]).remedy.is_none());
-        let none = judge("", &[(2 << 20, 0, 0), (1 << 30, 0, 0)]);
+        let large = Memory { total: 16 << 30, available: 8 << 30 };
+        let small = Memory { total: 469 << 20, available: 200 << 20 };
+        let judge = |found: &[(u64, u64, u64)], memory| judge("", found, memory);
+        assert!(judge(&[], large).good && judge(&[], large).remedy.is_none());
+        let none = judge(&[(2 << 20, 0, 0), (1 << 30, 0, 0)], large);
         assert!(none.good && none.has_command());
-        assert!(judge("", &[(2 << 20, 3, 4)]).remedy.is_none());
+        assert!(none.remedy.is_some_and(|remedy| remedy.contains("`echo 512 >")));
+        assert!(judge(&[(2 << 20, 3, 4)], large).remedy.is_none());
+        // Those that others have stay theirs, and memory stays for programs.
+        let some = judge(&[(2 << 20, 0, 40)], small).remedy.unwrap();
+        assert!(some.contains("`echo 75 >"), "{some}");
+        let full = Memory { available: 50 << 20, ..small };
+        assert!(judge(&[(2 << 20, 0, 0)], full).remedy.is_none());
+        assert!(judge(&[(1 << 30, 0, 0)], large).remedy.is_none(), "no pages of 2M here");
     }
 }

@@ -1,5 +1,6 @@
 //! `vshmem metrics`: what has been counted in pools, as Prometheus reads it. Looks without joining.
 
+mod connections;
 mod exposition;
 mod listen;
 mod sample;
@@ -9,7 +10,6 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use vshmem_session::open_pool;
@@ -51,12 +51,8 @@ impl Metrics {
     pub fn carry_out(self) -> Outcome {
         match (&self.listen, &self.output) {
             (Some(address), _) => {
-                let answered = Mutex::new(String::new());
-                listen::serve(address, || {
-                    let mut before = answered.lock().unwrap_or_else(PoisonError::into_inner);
-                    *before = self.samples()?.not_below(&before).text();
-                    Ok(before.clone())
-                })?;
+                let make = |before: &str| Ok(self.samples()?.not_below(before).text());
+                listen::serve(address, make)?;
             }
             (None, Some(path)) => {
                 write(path, &self.samples()?.not_below(&written_before(path)).text())?;
