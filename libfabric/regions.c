@@ -1,5 +1,6 @@
 /* Memory regions: the table of a domain. */
 #include "regions.h"
+#include "releases.h"
 
 #include <errno.h>
 #include <stdlib.h>
