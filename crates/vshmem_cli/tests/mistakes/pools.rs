@@ -72,7 +72,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool create {pool} --size 4T",
         code: 1,
-        says: &["cannot be backed", "/dev/shm", "smaller --size"],
+        says: &["cannot be backed", "/dev/shm", "--size"],
         proposes: "vshmem pool ls",
     },
     Mistake {
