@@ -15,17 +15,17 @@ static void check(const struct item *item, uint64_t expected)
 
 static void from_ring(const struct choice *c)
 {
-	int set = join_ring("consumer", c->path, TAKER);
 	int segment = shmget(key_of(c->path, RING_SEGMENT), sizeof(struct ring), IPC_CREAT | 0600);
 	if (segment == -1)
 		fail("shmget", "ring segment");
+	int set = semget(key_of(c->path, RING_SET), RING_SEMAPHORES, IPC_CREAT | 0600);
+	if (set == -1)
+		fail("semget", "semaphore set");
 	const struct ring *ring = shmat(segment, NULL, SHM_RDONLY);
 	if (ring == (void *)-1)
 		fail("shmat", "ring segment");
 
 	step(set, FREE, SLOTS);
-	printf("consumer: %ld items from a ring of %d slots\n", c->items, SLOTS);
-	fflush(stdout);
 	for (long i = 0; i < c->items; i++) {
 		step(set, FULL, -1);
 		check(&ring->slot[i % SLOTS], (uint64_t)i);
@@ -39,13 +39,10 @@ static void from_ring(const struct choice *c)
 
 static void from_queue(const struct choice *c)
 {
-	join_queue("consumer", c->path, TAKER);
 	int queue = msgget(key_of(c->path, MESSAGE_QUEUE), IPC_CREAT | 0600);
 	if (queue == -1)
 		fail("msgget", "message queue");
 
-	printf("consumer: %ld messages from a queue\n", c->items);
-	fflush(stdout);
 	/* Items of type T are T-1, T+2, T+5 ...: within a type the order must hold. */
 	uint64_t next[BULK + 1] = { 0, 0, 1, 2 };
 	struct parcel parcel;

@@ -2,23 +2,29 @@
  *
  * Either program may start first. Nothing here needs initialising by one chosen side: a new segment
  * reads as zeros and a new semaphore is 0, and every step of the protocol is a semaphore going up
- * from there. What an earlier run has left is removed first (run_of_two.h). */
+ * from there. */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
-#include "run_of_two.h"
-
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <unistd.h>
 
 /* A file that exists in every domain: ftok makes the keys of it. */
 #define KEY_PATH "/etc/passwd"
 
-enum { RING_SEGMENT = 'r', RING_SET = 'S', MESSAGE_QUEUE = 'q', QUEUE_SET = 'Q' };
+enum { RING_SEGMENT = 'r', RING_SET = 's', MESSAGE_QUEUE = 'q' };
 
 /* The ring. The consumer grants the slots, so FREE starts at 0 and no side has to be first. */
 enum { SLOTS = 16, ITEM_BYTES = 48 };
-enum ring_semaphore { FREE = RUN_SEMAPHORES, FULL, FINISHED, RING_SEMAPHORES };
+enum ring_semaphore { FREE, FULL, FINISHED, RING_SEMAPHORES };
 
 struct item {
 	uint64_t sequence;
@@ -37,6 +43,31 @@ struct parcel {
 	long type;
 	struct item item;
 };
+
+_Noreturn static inline void fail(const char *what, const char *object)
+{
+	fprintf(stderr, "%s of the %s failed: %s\n", what, object, strerror(errno));
+	exit(1);
+}
+
+static inline key_t key_of(const char *path, int project)
+{
+	key_t key = ftok(path, project);
+	if (key == (key_t)-1) {
+		fprintf(stderr, "ftok of '%s' failed: %s (give an existing file with -k)\n", path,
+			strerror(errno));
+		exit(1);
+	}
+	return key;
+}
+
+static inline void step(int set, unsigned short semaphore, short by)
+{
+	struct sembuf operation = { .sem_num = semaphore, .sem_op = by };
+	while (semop(set, &operation, 1) != 0)
+		if (errno != EINTR)
+			fail("semop", "semaphore set");
+}
 
 static inline uint64_t sum_of(const unsigned char *bytes, size_t n)
 {
@@ -58,19 +89,6 @@ static inline int item_is_whole(const struct item *item)
 {
 	return item->sum == sum_of(item->bytes, ITEM_BYTES)
 	        && item->bytes[0] == (unsigned char)(item->sequence * 31);
-}
-
-static inline int join_ring(const char *name, const char *path, enum side side)
-{
-	struct run_keys keys = { key_of(path, RING_SET), key_of(path, RING_SEGMENT), IPC_PRIVATE };
-	return join_run(name, keys, RING_SEMAPHORES, side);
-}
-
-/* The queue has a set as well, for who takes part. */
-static inline int join_queue(const char *name, const char *path, enum side side)
-{
-	struct run_keys keys = { key_of(path, QUEUE_SET), IPC_PRIVATE, key_of(path, MESSAGE_QUEUE) };
-	return join_run(name, keys, RUN_SEMAPHORES, side);
 }
 
 struct choice {

@@ -3,15 +3,20 @@
 #ifndef MATRIX_H
 #define MATRIX_H
 
-#include "run_of_two.h"
-
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <unistd.h>
 
 #define KEY_PATH "/etc/passwd" /* exists in every domain */
 
-enum { MATRIX_SEGMENT = 'm', MATRIX_SET = 'N' };
-enum matrix_semaphore { FILLED = RUN_SEMAPHORES, CHECKED, MATRIX_SEMAPHORES };
+enum { MATRIX_SEGMENT = 'm', MATRIX_SET = 'M' };
+enum matrix_semaphore { FILLED, CHECKED, MATRIX_SEMAPHORES };
 
 struct matrix_choice {
 	const char *path;
@@ -26,6 +31,20 @@ static inline uint64_t element(uint64_t seed, size_t row, size_t column)
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
 	return z ^ z >> 31;
+}
+
+_Noreturn static inline void fail(const char *what)
+{
+	fprintf(stderr, "%s failed: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static inline void step(int set, unsigned short semaphore, short by)
+{
+	struct sembuf operation = { .sem_num = semaphore, .sem_op = by };
+	while (semop(set, &operation, 1) != 0)
+		if (errno != EINTR)
+			fail("semop on the matrix's semaphore set");
 }
 
 static inline struct matrix_choice choose(int argc, char **argv, const char *does)
@@ -56,17 +75,20 @@ static inline struct matrix_choice choose(int argc, char **argv, const char *doe
 }
 
 static inline uint64_t *open_matrix(
-	const struct matrix_choice *c, const char *name, enum side side, int *segment, int *set)
+	const struct matrix_choice *c, int *segment, int *set, int attach_flags)
 {
-	struct run_keys keys
-		= { key_of(c->path, MATRIX_SET), key_of(c->path, MATRIX_SEGMENT), IPC_PRIVATE };
-	*set = join_run(name, keys, MATRIX_SEMAPHORES, side);
-	*segment = shmget(keys.segment, c->rows * c->columns * sizeof(uint64_t), IPC_CREAT | 0600);
+	key_t segment_key = ftok(c->path, MATRIX_SEGMENT), set_key = ftok(c->path, MATRIX_SET);
+	if (segment_key == (key_t)-1 || set_key == (key_t)-1)
+		fail("ftok (-k names an existing file)");
+	*segment = shmget(segment_key, c->rows * c->columns * sizeof(uint64_t), IPC_CREAT | 0600);
 	if (*segment == -1)
-		fail("shmget", "matrix");
-	uint64_t *matrix = shmat(*segment, NULL, side == TAKER ? SHM_RDONLY : 0);
+		fail("shmget of the matrix");
+	*set = semget(set_key, MATRIX_SEMAPHORES, IPC_CREAT | 0600);
+	if (*set == -1)
+		fail("semget of the matrix's semaphore set");
+	uint64_t *matrix = shmat(*segment, NULL, attach_flags);
 	if (matrix == (void *)-1)
-		fail("shmat", "matrix");
+		fail("shmat of the matrix");
 	return matrix;
 }
 

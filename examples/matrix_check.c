@@ -6,7 +6,7 @@ int main(int argc, char **argv)
 	struct matrix_choice c = choose(
 		argc, argv, "Checks the matrix that matrix_fill fills, byte by byte.");
 	int segment, set;
-	const uint64_t *matrix = open_matrix(&c, "matrix_check", TAKER, &segment, &set);
+	const uint64_t *matrix = open_matrix(&c, &segment, &set, SHM_RDONLY);
 
 	step(set, FILLED, -1);
 	uint64_t sum = 1469598103934665603u; /* FNV-1a over the bytes as read */
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (shmdt(matrix) != 0)
-		fail("shmdt", "matrix");
+		fail("shmdt of the matrix");
 	/* Last use of the set: matrix_fill removes it when this arrives. */
 	step(set, CHECKED, +1);
 	printf("matrix_check: %zu x %zu, checksum %016llx, %zu bytes differ\n", c.rows, c.columns,

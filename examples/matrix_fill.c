@@ -6,7 +6,7 @@ int main(int argc, char **argv)
 	struct matrix_choice c = choose(
 		argc, argv, "Fills a matrix in a shared segment for matrix_check.");
 	int segment, set;
-	uint64_t *matrix = open_matrix(&c, "matrix_fill", MAKER, &segment, &set);
+	uint64_t *matrix = open_matrix(&c, &segment, &set, 0);
 
 	for (size_t row = 0; row < c.rows; row++)
 		for (size_t column = 0; column < c.columns; column++)
@@ -18,11 +18,11 @@ int main(int argc, char **argv)
 	step(set, CHECKED, -1);
 
 	if (shmdt(matrix) != 0)
-		fail("shmdt", "matrix");
+		fail("shmdt of the matrix");
 	if (shmctl(segment, IPC_RMID, NULL) != 0)
-		fail("removal", "matrix");
+		fail("removal of the matrix");
 	if (semctl(set, 0, IPC_RMID) != 0)
-		fail("removal", "semaphore set");
+		fail("removal of the matrix's semaphore set");
 	printf("matrix_fill: checked by the other side, removed\n");
 	return 0;
 }

@@ -4,16 +4,17 @@
 
 static void through_ring(const struct choice *c)
 {
-	int set = join_ring("producer", c->path, MAKER);
 	int segment = shmget(key_of(c->path, RING_SEGMENT), sizeof(struct ring), IPC_CREAT | 0600);
 	if (segment == -1)
 		fail("shmget", "ring segment");
+	int set = semget(key_of(c->path, RING_SET), RING_SEMAPHORES, IPC_CREAT | 0600);
+	if (set == -1)
+		fail("semget", "semaphore set");
 	struct ring *ring = shmat(segment, NULL, 0);
 	if (ring == (void *)-1)
 		fail("shmat", "ring segment");
 
 	printf("producer: %ld items through a ring of %d slots\n", c->items, SLOTS);
-	fflush(stdout);
 	for (long i = 0; i < c->items; i++) {
 		step(set, FREE, -1);
 		fill_item(&ring->slot[i % SLOTS], (uint64_t)i);
@@ -32,13 +33,11 @@ static void through_ring(const struct choice *c)
 
 static void through_queue(const struct choice *c)
 {
-	int set = join_queue("producer", c->path, MAKER);
 	int queue = msgget(key_of(c->path, MESSAGE_QUEUE), IPC_CREAT | 0600);
 	if (queue == -1)
 		fail("msgget", "message queue");
 
 	printf("producer: %ld messages of three types through a queue\n", c->items);
-	fflush(stdout);
 	struct parcel parcel;
 	for (long i = 0; i <= c->items; i++) {
 		parcel.type = i == c->items ? END : EXPRESS + i % 3;
@@ -52,8 +51,6 @@ static void through_queue(const struct choice *c)
 			fail("msgrcv", "message queue");
 	if (msgctl(queue, IPC_RMID, NULL) != 0)
 		fail("removal", "message queue");
-	if (semctl(set, 0, IPC_RMID) != 0)
-		fail("removal", "semaphore set");
 	printf("producer: receipt for %llu messages, queue removed\n",
 		(unsigned long long)parcel.item.sequence);
 	if (parcel.item.sequence != (uint64_t)c->items)
