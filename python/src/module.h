@@ -41,8 +41,8 @@ struct pool {
 	bool is_closed;
 };
 extern PyTypeObject *pool_type, *memory_type, *place_type;
-/* The handle of an open pool, or NULL with an exception: until Python's code may run again. Arguments
- * are read before, as that may run it. */
+/* The handle of an open pool, or NULL with an exception: until Python's code may run again.
+ * Arguments are read before, as that may run it. */
 vshmem_pool *pool_handle(struct pool *pool);
 /* For longer than that. */
 vshmem_pool *pool_enter(struct pool *pool);
@@ -66,7 +66,7 @@ PyObject *fork_child(PyObject *pool, PyObject *arguments);
 
 extern PyType_Spec pool_spec, place_spec, memory_spec, semaphore_spec, team_spec;
 
-/* For "O&", where Python's own format cuts a number that is too large, or negative: OverflowError. */
+/* For "O&", where Python's own format cuts what is too large, or negative: OverflowError. */
 int read_uint16(PyObject *object, void *number);
 int read_uint32(PyObject *object, void *number);
 int read_uint64(PyObject *object, void *number);

@@ -148,8 +148,8 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::NotRun(format!("{shown}: cannot read it to see how it is linked: {error}. {remedy}"))
 }
 
-/// The command that makes a copy without its rights, beside the caller: over no other file, nor over
-/// the program itself.
+/// The command that makes a copy without its rights where the caller is: over no other file, nor
+/// over the program itself.
 fn copy_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let names =

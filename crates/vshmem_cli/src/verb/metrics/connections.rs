@@ -34,7 +34,7 @@ impl Connections {
         let stream = Arc::new(stream);
         let mut open = self.open();
         while open.len() >= self.most {
-            // Its thread leaves at once; those whose requests are being answered do so by themselves.
+            // Its thread leaves at once; those whose requests are answered leave by themselves.
             if let Some(oldest) = open.iter_mut().find(|one| one.is_idle) {
                 oldest.is_idle = false;
                 // Fails if the other side has ended it already.
