@@ -47,6 +47,8 @@ vshmem_pool *pool_handle(struct pool *pool);
 /* For longer than that. */
 vshmem_pool *pool_enter(struct pool *pool);
 void pool_leave(struct pool *pool);
+/* Gives the handle of a closed pool back that nobody uses. */
+void pool_close_unused(struct pool *pool);
 
 /* Memory of a pool that this process has attached; or, with WHOLE, a share of such a one. */
 struct memory {

@@ -3,35 +3,6 @@
 
 #include <errno.h>
 
-vshmem_pool *pool_handle(struct pool *pool)
-{
-	if (pool->is_closed)
-		PyErr_SetString(PyExc_ValueError, "the pool is closed");
-	return pool->is_closed ? NULL : pool->handle;
-}
-
-vshmem_pool *pool_enter(struct pool *pool)
-{
-	vshmem_pool *handle = pool_handle(pool);
-	if (handle)
-		pool->users++;
-	return handle;
-}
-
-static void close_unused(struct pool *pool)
-{
-	if (pool->is_closed && pool->users == 0) {
-		vshmem_close(pool->handle);
-		pool->handle = NULL;
-	}
-}
-
-void pool_leave(struct pool *pool)
-{
-	pool->users--;
-	close_unused(pool);
-}
-
 static PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *words)
 {
 	static char *names[] = {"name", NULL};
@@ -61,7 +32,7 @@ static PyObject *close_pool(PyObject *object, PyObject *unused)
 	(void)unused;
 	struct pool *self = (struct pool *)object;
 	self->is_closed = true;
-	close_unused(self);
+	pool_close_unused(self);
 	Py_RETURN_NONE;
 }
 
