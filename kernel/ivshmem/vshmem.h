@@ -30,8 +30,9 @@ struct vshmem_register {
 };
 
 /*
- * One device. Lives until devres has given up all of its parts and the last file is closed. After an unplug `gone` is
- * set, and nothing of the hardware is touched: who does holds `vshmem_srcu` and looks first.
+ * One device. Lives until devres has given up all of its parts and the last file is closed. After
+ * an unplug `gone` is set, and nothing of the hardware is touched: who does holds `vshmem_srcu` and
+ * looks first.
  */
 struct vshmem_device {
 	struct kref refs;
