@@ -14,7 +14,7 @@ struct arena {
 	uint64_t magic[3];
 	/* Addresses of the locker's own memory, which no member is to reach. */
 	volatile uint64_t targets[8];
-	volatile uint32_t ready, stop, done;
+	volatile uint32_t ready, stop;
 	struct {
 		pthread_mutex_t robust, normal;
 		pthread_cond_t cond;

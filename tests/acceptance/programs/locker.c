@@ -1,5 +1,5 @@
 /* Uses process-shared locks of all kinds in a segment while a member forges them: no call may crash
- * it, change memory of its own, or wait without end once the member has stopped. Calls may fail.
+ * it, change memory of its own, or wait for what no thread of this program can end. Calls may fail.
  *
  *   locker    until the arena says stop
  *
@@ -7,6 +7,8 @@
 #include "arena.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,7 @@ static struct arena *arena;
 static __thread volatile uint64_t block[WORDS];
 static volatile uint64_t data[WORDS];
 static volatile unsigned long calls;
+static atomic_int running = THREADS;
 
 static void fill(volatile uint64_t *words)
 {
@@ -68,7 +71,7 @@ static void make(int i)
 	pthread_mutex_init(&arena->each[i].robust, &m);
 	pthread_cond_init(&arena->each[i].cond, &c);
 	pthread_rwlock_init(&arena->each[i].rwlock, &r);
-	pthread_barrier_init(&arena->each[i].barrier, &b, 1 + i % 2);
+	pthread_barrier_init(&arena->each[i].barrier, &b, 1);
 	sem_init(&arena->each[i].sem, 1, 1);
 }
 
@@ -82,37 +85,42 @@ static void use_mutex(pthread_mutex_t *m)
 		pthread_mutex_unlock(m);
 }
 
-static void use(int i, int turn)
+/* Calls that have a bound. */
+static void use(int i, unsigned turn)
 {
 	struct timespec t;
-	switch (turn % 8) {
+	switch (turn % 6) {
 	case 0: use_mutex(&arena->each[i].robust); break;
 	case 1: use_mutex(&arena->each[i].normal); break;
 	case 2:
-		if (pthread_mutex_timedlock(&arena->each[i].normal, soon(&t)) == 0) {
-			pthread_cond_timedwait(&arena->each[i].cond, &arena->each[i].normal, soon(&t));
-			pthread_mutex_unlock(&arena->each[i].normal);
-		}
-		break;
-	case 3:
 		pthread_cond_signal(&arena->each[i].cond);
 		pthread_cond_broadcast(&arena->each[i].cond);
 		break;
-	case 4:
+	case 3:
 		if (pthread_rwlock_timedrdlock(&arena->each[i].rwlock, soon(&t)) == 0)
 			pthread_rwlock_unlock(&arena->each[i].rwlock);
 		break;
-	case 5:
+	case 4:
 		if (pthread_rwlock_timedwrlock(&arena->each[i].rwlock, soon(&t)) == 0)
 			pthread_rwlock_unlock(&arena->each[i].rwlock);
 		break;
-	case 6:
+	default:
 		if (sem_timedwait(&arena->each[i].sem, soon(&t)) == 0)
 			sem_post(&arena->each[i].sem);
-		break;
-	default: pthread_barrier_wait(&arena->each[i].barrier);
 	}
-	calls++;
+}
+
+/* Those that have none: a member may make up an owner who lives, or threads that are to come. Two
+ * threads alone make them. */
+static void use_without_bound(int i, uintptr_t thread)
+{
+	struct timespec t;
+	if (thread == 0) {
+		pthread_barrier_wait(&arena->each[i].barrier);
+	} else if (pthread_mutex_timedlock(&arena->each[i].normal, soon(&t)) == 0) {
+		pthread_cond_timedwait(&arena->each[i].cond, &arena->each[i].normal, soon(&t));
+		pthread_mutex_unlock(&arena->each[i].normal);
+	}
 }
 
 /* A thread that ends with a robust mutex of its own. */
@@ -130,8 +138,13 @@ static void *work(void *number)
 	if ((uintptr_t)number < 4)
 		arena->targets[4 + (uintptr_t)number] = (uint64_t)&block[WORDS / 2];
 	while (!arena->stop) {
-		for (int turn = 0; turn < 64; turn++)
-			use(rand_r(&seed) % OF_EACH, rand_r(&seed) % 8);
+		for (int turn = 0; turn < 64 && !arena->stop; turn++) {
+			if ((uintptr_t)number < 2)
+				use_without_bound(rand_r(&seed) % OF_EACH, (uintptr_t)number);
+			else
+				use(rand_r(&seed) % OF_EACH, rand_r(&seed));
+			calls++;
+		}
 		look(block, "the block of a thread");
 		look(data, "data");
 		pthread_t t;
@@ -139,10 +152,18 @@ static void *work(void *number)
 			&& pthread_create(&t, NULL, hold, &arena->each[rand_r(&seed) % OF_EACH].robust) == 0)
 			pthread_join(t, NULL);
 		/* What has no mark any more is made again. */
-		if (number == NULL)
+		if ((uintptr_t)number == 2)
 			make(rand_r(&seed) % OF_EACH);
 	}
+	running--;
 	return NULL;
+}
+
+/* Held by nobody, and a thread waits: one that the member has let wait for an owner goes on. */
+static void set_mutex_free(int i)
+{
+	*(volatile uint64_t *)&arena->each[i].normal = 1;
+	pthread_mutex_unlock(&arena->each[i].normal);
 }
 
 int main(void)
@@ -170,11 +191,24 @@ int main(void)
 	for (uintptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, work, (void *)i) != 0)
 			return 1;
+	const struct timespec a_moment = { .tv_nsec = 1000000 };
+	for (bool are_made = false; running;) {
+		bool are_to_be_made = arena->stop && !are_made;
+		for (int i = 0; i < OF_EACH; i++) {
+			if (are_to_be_made)
+				make(i);
+			set_mutex_free(i);
+			/* The next round: this thread alone is what it takes. */
+			if (arena->stop)
+				pthread_barrier_wait(&arena->each[i].barrier);
+		}
+		are_made = are_made || are_to_be_made;
+		nanosleep(&a_moment, NULL);
+	}
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	look(heap, "the heap");
 	look(data, "data");
 	printf("%lu calls\n", calls);
-	arena->done = 1;
 	return 0;
 }

@@ -80,7 +80,7 @@ pub fn scribbler() {
 }
 
 /// Words that the forger writes.
-const FORGED: &str = "3000000";
+const FORGED: &str = "30000000";
 
 /// Marks stripped and forged, and all else of the locks: no memory of the program's own changes, and
 /// once the member has stopped the program ends.
