@@ -104,8 +104,10 @@ pub(crate) fn receive_from(
         let waited = Waited { signals_seen, deadline, may_return: turns > 0 };
         if let Some(chunk) = receive_in_line(context, queue, wanted, waited, caller)? {
             let delivered = deliver_chunk(context, chunk, wanted, deliver);
-            let slot_guard = context.slot_guard()?;
-            let _ = chunks::release(context, &context.lock_context_of(&slot_guard), chunk);
+            // The message is the caller's, whether its chunk can be given back now or not.
+            if let Ok(slot_guard) = context.slot_guard() {
+                let _ = chunks::release(context, &context.lock_context_of(&slot_guard), chunk);
+            }
             return delivered;
         }
     }
@@ -213,7 +215,8 @@ fn receive_until(
         if signals_handled() != until.signals_seen && gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        let may_lie_beside = may_return && !wanted.no_wait;
+        // Without a slot to sleep in, a tail that was closed for nothing would stay closed.
+        let may_lie_beside = may_return && !wanted.no_wait && slot_guard.may_sleep();
         let joined = match may_lie_beside {
             true => flatten(wait_with_ring::enqueue_with_ring(
                 context,

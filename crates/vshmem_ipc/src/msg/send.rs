@@ -286,7 +286,7 @@ fn put_in_list(
         map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
         let wait_queue = queue.senders();
-        wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, WaitKind::Send, queue.index)?;
+        wait_queue::enqueue(txn, layout, wait_queue, slot_guard, WaitKind::Send, queue.index)?;
         Ok(Ok(None))
     });
     let sent = flatten(step)?;

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c
 /// Out of line, as those below: a mutex of libc's needs nothing of it.
 #[inline(never)]
 extern "C" fn lock(shared: &SharedMutex) -> c_int {
-    let me = match owner::me() {
+    let me = match owner::me_until(None) {
         Ok(me) => me,
         Err(error) => return error.raw_os_error(),
     };
@@ -125,7 +125,12 @@ extern "C" fn try_lock_now(shared: &SharedMutex) -> c_int {
 }
 
 fn try_lock(shared: &SharedMutex) -> Result<(), Errno> {
-    let result = shared.try_lock(owner::me()?, &Sleeper::uninterrupted());
+    let me = match owner::me() {
+        // As if another thread held it: no standard knows an error for that.
+        Err(Errno::NOSPC) => return Err(Errno::BUSY),
+        me => me?,
+    };
+    let result = shared.try_lock(me, &Sleeper::uninterrupted());
     if shared.is_robust() {
         robust_mutexes::note_lock(shared, result);
     }
@@ -184,7 +189,8 @@ fn lock_until(
         Err(Errno::BUSY | Errno::DEADLK) => {}
         result => return result,
     }
-    let result = shared.lock(owner::me()?, &Sleeper::uninterrupted(), Some(until()?));
+    let until = Some(until()?);
+    let result = shared.lock(owner::me_until(until)?, &Sleeper::uninterrupted(), until);
     if shared.is_robust() {
         robust_mutexes::note_lock(shared, result);
     }
@@ -193,7 +199,7 @@ fn lock_until(
 
 #[inline(never)]
 extern "C" fn unlock(shared: &SharedMutex) -> c_int {
-    let me = match owner::me() {
+    let me = match owner::me_until(None) {
         Ok(me) => me,
         Err(error) => return error.raw_os_error(),
     };
@@ -214,7 +220,7 @@ extern "C" fn unlock(shared: &SharedMutex) -> c_int {
 pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { mutex_at(mutex) } {
-        Some(shared) => number(owner::me().and_then(|me| shared.make_consistent(me))),
+        Some(shared) => number(owner::me_until(None).and_then(|me| shared.make_consistent(me))),
         None => next!(c"pthread_mutex_consistent":
             fn(*mut pthread_mutex_t) -> c_int, (mutex), libc::ENOSYS),
     }

@@ -10,6 +10,7 @@ use crate::errno;
 use crate::next::next;
 use crate::posix::umask;
 use crate::process_shared::named_semaphores::{self, How, SemaphoreName};
+use crate::session::cancel::uncancelled;
 use crate::session::route;
 
 /// sem_open(3). The last two arguments are C's variadic ones, which travel like these.
@@ -30,12 +31,13 @@ pub unsafe extern "C" fn sem_open(
     // SAFETY: by the caller's contract.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     let create = flags & libc::O_CREAT != 0;
-    let opened = SemaphoreName::of(text).and_then(|name| {
+    let open = |name| {
         let exclusive = create && flags & libc::O_EXCL != 0;
         let mode = if create { mode & !umask::current() } else { 0 };
         let how = How { create, exclusive, mode, value };
         errno::untouched(|| named_semaphores::open(&name, how))
-    });
+    };
+    let opened = SemaphoreName::of(text).and_then(|name| uncancelled(|| open(name)));
     match opened {
         Ok(semaphore) => semaphore.as_ptr().cast(),
         Err(error) => {
@@ -52,7 +54,7 @@ pub unsafe extern "C" fn sem_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_close(semaphore: *mut sem_t) -> c_int {
     if route::posix_in_pool(Posix::Semaphore)
-        && errno::untouched(|| named_semaphores::close(semaphore)).is_some()
+        && errno::untouched(|| uncancelled(|| named_semaphores::close(semaphore))).is_some()
     {
         return 0;
     }
@@ -72,7 +74,7 @@ pub unsafe extern "C" fn sem_unlink(name: *const c_char) -> c_int {
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     errno::answer_unit(match SemaphoreName::of(text) {
         Err(Errno::INVAL) => Err(Errno::NOENT),
-        Ok(name) => named_semaphores::unlink(&name),
+        Ok(name) => uncancelled(|| named_semaphores::unlink(&name)),
         Err(error) => Err(error),
     })
 }

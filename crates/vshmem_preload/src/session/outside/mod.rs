@@ -19,7 +19,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use vshmem_mem::{Scratch, unless_confined};
 
 use crate::errno;
-use crate::session::environment;
+use crate::session::{cancel, environment};
 use file::Outside;
 
 pub use file::Program;
@@ -30,17 +30,22 @@ pub fn tell(program: Program) {
     if SAID.load(Ordering::Relaxed) {
         return;
     }
+    // The files that are looked at are closed, which would be a cancellation point.
     errno::untouched(|| {
-        unless_confined(|| {
-            if !is_heard() {
-                return;
-            }
-            let Some(mut room) = Scratch::<u8>::new(file::ROOM) else { return };
-            let Some((outside, culprit)) = file::examine(program, room.values()) else { return };
-            if !SAID.swap(true, Ordering::Relaxed) && is_first() {
-                say(outside, culprit);
-            }
-        });
+        cancel::uncancelled(|| {
+            unless_confined(|| {
+                if !is_heard() {
+                    return;
+                }
+                let Some(mut room) = Scratch::<u8>::new(file::ROOM) else { return };
+                let Some((outside, culprit)) = file::examine(program, room.values()) else {
+                    return;
+                };
+                if !SAID.swap(true, Ordering::Relaxed) && is_first() {
+                    say(outside, culprit);
+                }
+            });
+        })
     });
 }
 
