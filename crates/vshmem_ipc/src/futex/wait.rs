@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::Timespec;
 use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled};
 use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, field, load_value, with_lock};
 use vshmem_wire::{Registry, ThreadSlot, WaitKind};
@@ -95,7 +94,7 @@ fn poll_for_slot<'a>(
             context.watchdog();
         }
         let pause = (SOON * 2u32.saturating_pow(looked / 4)).min(BOUND);
-        sleep_shortly(deadline.map_or(pause, |deadline| deadline.remaining().min(pause)));
+        sleep::sleep_shortly(deadline.map_or(pause, |deadline| deadline.remaining().min(pause)));
         looked = looked.wrapping_add(1);
         // Before the deadline: what has come in time counts.
         if !waits() {
@@ -108,12 +107,6 @@ fn poll_for_slot<'a>(
             return Ok(Polled::Ended(WaitEnd::TimedOut));
         }
     }
-}
-
-/// Past libc, whose nanosleep is a cancellation point.
-fn sleep_shortly(span: Duration) {
-    let nanos = i64::from(span.subsec_nanos());
-    let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: nanos });
 }
 
 fn goes_on(deadline: Deadline) -> bool {

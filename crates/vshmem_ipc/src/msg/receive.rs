@@ -110,6 +110,8 @@ pub(crate) fn receive_from(
             }
             return delivered;
         }
+        // From here on it has begun to wait.
+        signals_seen.get_or_insert_with(signals_before_wait);
     }
 }
 
@@ -123,8 +125,8 @@ struct Waited {
     may_return: bool,
 }
 
-/// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as
-/// may only be where `may_return`.
+/// Receives under the lock, and sleeps for it. `None`: it is to be tried again. There is a message
+/// in the ring after all, as may only be where `may_return`; or there was no slot to sleep in.
 fn receive_in_line(
     context: &Context,
     queue: &Queue,
@@ -160,7 +162,12 @@ fn receive_in_line(
     if let (Err(_), Some(chunk)) = (&received, copy) {
         let _ = chunks::release(context, &lock_context, chunk);
     }
-    received
+    match received {
+        Err(failure) => {
+            serve::poll_without_slot(failure, &slot_guard, receiver.until).map(|()| None)
+        }
+        received => received,
+    }
 }
 
 /// Copies a message that this client owns out to the caller.

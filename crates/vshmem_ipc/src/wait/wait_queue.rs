@@ -36,8 +36,8 @@ impl WaitQueue {
 /// Puts the calling thread's slot at the end of the wait queue, as waiting.
 ///
 /// # Errors
-/// ENOMEM when the pool has given it one of the slots that are kept for calls that do not sleep:
-/// one of these has to wake those that do.
+/// ENOMEM when it has one of the slots that are kept for calls that do not sleep: one of these has
+/// to wake those that do.
 pub(crate) fn enqueue(
     txn: &mut Txn<'_>,
     layout: &Layout,
