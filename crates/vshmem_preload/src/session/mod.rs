@@ -3,9 +3,9 @@
 //!
 //! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its
 //! own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do not come along.
-//! `right` decides about descriptors that have come from elsewhere, `descriptor_limit` finds one
-//! for joining. `caller`, `cancel`, `handlers` and `confined` follow what the program and its
-//! threads have asked for.
+//! `right` decides about descriptors that have come from elsewhere, `soft_limits` finds what
+//! joining takes. `caller`, `home_namespace`, `cancel`, `handlers` and `confined` follow what the
+//! program and its threads have asked for.
 
 pub mod adjustments;
 pub mod agent;
@@ -14,16 +14,17 @@ pub mod cancel;
 pub mod child;
 pub mod confined;
 pub mod current;
-pub mod descriptor_limit;
 pub mod environment;
 pub mod exec;
 pub mod exit;
 pub mod fork;
 pub mod handlers;
+pub mod home_namespace;
 pub mod join;
 pub mod outside;
 pub mod reap;
 pub mod right;
 pub mod route;
 pub mod signal_mask;
+pub mod soft_limits;
 pub mod thread_words;

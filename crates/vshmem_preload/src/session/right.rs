@@ -8,14 +8,23 @@ use vshmem_ipc::Caller;
 use vshmem_session::Session;
 
 use super::caller::Credentials;
+use super::home_namespace;
 use crate::object_descriptors::marker::{Found, Maker};
 use crate::object_descriptors::{Descriptor, Object};
 
 /// Whether this process may use what a descriptor that has come from elsewhere stands for.
 pub fn may_use(session: &Session, Found { descriptor, maker }: Found) -> bool {
-    may_open(session, descriptor, &Credentials::now())
-        || may_open(session, descriptor, &maker)
-        || owner_of(session, descriptor.object) == Some(maker.uid)
+    let by_its_maker = |maker: Maker| {
+        may_open(session, descriptor, &maker)
+            || owner_of(session, descriptor.object) == Some(maker.uid)
+    };
+    may_open(session, descriptor, &Credentials::now()) || outside(maker).is_some_and(by_its_maker)
+}
+
+/// A maker by the ids of the initial namespace. One that this process's does not know is nobody.
+fn outside(Maker { uid, gid }: Maker) -> Option<Maker> {
+    let (uid, gid) = home_namespace::given(uid, gid).ok()?;
+    Some(Maker { uid, gid })
 }
 
 /// Whether `caller` could open an object as a descriptor has it.
