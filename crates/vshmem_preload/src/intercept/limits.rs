@@ -2,11 +2,13 @@
 //! before, and one that sets its limit of addresses has all of them.
 
 use libc::{__rlimit_resource_t, RLIMIT_AS, RLIMIT_NOFILE, c_int, pid_t, rlimit, rlimit64};
+use vshmem_session::Posix;
 
 use crate::attached::mapping_cache;
 use crate::errno;
 use crate::next::next;
-use crate::session::join;
+use crate::object_descriptors::open;
+use crate::session::{join, route};
 
 /// To be called before a limit of this process is set: joins while there are descriptors and
 /// addresses to join with, and keeps no mapping of what is detached where addresses are bounded.
@@ -19,7 +21,12 @@ pub fn before_limit_is_set(of: pid_t, resource: u32, is_new: bool) {
         RLIMIT_NOFILE => join::join_in_time(),
         RLIMIT_AS => {
             join::join_in_time();
-            errno::untouched(mapping_cache::close);
+            errno::untouched(|| {
+                mapping_cache::close();
+                if route::posix_in_pool(Posix::SharedMemory) || route::posix_in_pool(Posix::Queue) {
+                    open::make_room();
+                }
+            });
         }
         _ => {}
     }

@@ -1,5 +1,6 @@
 //! `vshmem ls`: ipcs for a pool, with the domains and clients behind it. Looks without joining.
 
+pub mod limits;
 pub mod lines;
 mod tables;
 pub mod view;
@@ -37,6 +38,9 @@ pub struct Ls {
     /// Semaphore sets only.
     #[arg(short = 's', long = "semaphores")]
     semaphores: bool,
+    /// Only how much of each limit is used.
+    #[arg(long, conflicts_with_all = ["segments", "posix_shm", "queues", "posix_queues", "semaphores"])]
+    limits: bool,
     /// Also who holds an internal lock at this moment.
     #[arg(long)]
     locks: bool,
@@ -52,6 +56,7 @@ const EXAMPLES: &str = "\
 Examples:
   vshmem ls                      your private pool
   vshmem ls -m --pool job7       its segments
+  vshmem ls --limits --pool job7 what is full (as ipcs -u and -l)
   vshmem ls --pool job7 --json
 
 A domain is alive, silent (alive, with clients, and no sign of life for 5 s: paused, or without an
@@ -77,7 +82,7 @@ impl Ls {
     fn look(&self, pool: &Pool) -> Result<Contents, Failure> {
         let name = pool.name();
         let posix = self.posix_shm || self.posix_queues;
-        let everything = !(posix || self.segments || self.queues || self.semaphores);
+        let everything = !(posix || self.segments || self.queues || self.semaphores || self.limits);
         let view = View {
             participants: Participants::of(pool)?,
             waiters: pool.waiters().map_err(unreadable(&name))?,
@@ -105,6 +110,7 @@ impl Ls {
             clients: everything
                 .then(|| view.participants.clients.iter().map(|row| view.client(row)).collect()),
             locks,
+            limits: if self.limits { Some(limits::of(pool)?) } else { None },
             pool: name,
         })
     }
