@@ -132,6 +132,7 @@ fn remedy(path: &Path, error: &OpenError) -> String {
                 Memory::now().pool_size()
             )
         }
+        _ if path.starts_with("/sys") => ". `vshmem pool ls` shows the pools' devices".into(),
         _ if path.is_file() => {
             format!(". `rm {}` removes it", quoted(&path.to_string_lossy()))
         }
