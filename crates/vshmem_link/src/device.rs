@@ -18,8 +18,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection, map_file, map_file_at, map_file_free, unless_confined};
+use vshmem_mem::{
+    Mapping, Protection, map_file, map_file_at, map_file_free, map_file_near, unless_confined,
+};
 
+use crate::gathered::next_place;
 use crate::granularity::{Granularity, PAGE_BYTES};
 use crate::region::{Region, RegionError};
 
@@ -164,7 +167,9 @@ impl Device {
     ) -> Result<Mapping, Errno> {
         let offset = self.offset_in_file(offset)?;
         if self.extent.page_bytes == PAGE_BYTES {
-            return self.map_by(false, |file| map_file(file, offset, bytes, protection));
+            let place = next_place(offset, bytes).unwrap_or(0);
+            return self
+                .map_by(false, |file| map_file_near(file, offset, bytes, protection, place));
         }
         let (whole, length) = Granularity(self.extent.page_bytes).whole(offset, bytes)?;
         let mapping = self.map_by(false, |file| map_file(file, whole.start, length, protection))?;

@@ -80,3 +80,9 @@ pub fn futex_wake(word: &AtomicU32) -> bool {
     // Where the kernel cannot key the mapping no thread sleeps on it either.
     futex::wake(word, futex::Flags::empty(), i32::MAX as u32).is_ok_and(|woken| woken > 0)
 }
+
+/// Whether this kernel can sleep on `word` at all, which it cannot on bare memory of a device
+/// (EFAULT). No thread sleeps there.
+pub fn can_sleep_on(word: &AtomicU32) -> bool {
+    futex::wake(word, futex::Flags::empty(), 1) != Err(Errno::FAULT)
+}

@@ -64,7 +64,7 @@ pub use confined::{Confined, confine, is_confined, unless_confined};
 pub use foreign::ForeignWords;
 #[cfg(not(loom))]
 pub use fork_mark::{ForkMark, wiped_on_fork};
-pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
+pub use futex::{FutexOutcome, can_sleep_on, futex_wait, futex_wait_two, futex_wake};
 pub use interrupted::{WaiterRecord, hide_waiter, is_waiter_shown, show_waiter, take_waiter};
 #[cfg(feature = "crash-points")]
 pub use interruptible_sleep::stop_here;
@@ -74,8 +74,8 @@ pub use interruptible_sleep::{
 };
 pub use map::{CellRef, Map, OutOfPool, WordsRef};
 pub use mapping::{
-    Mapping, Protection, map_file, map_file_at, map_file_free, protect, relocate, remap_part,
-    reserve, unmap,
+    Mapping, Protection, map_file, map_file_at, map_file_free, map_file_near, protect, relocate,
+    remap_part, reserve, unmap,
 };
 #[cfg(not(loom))]
 pub use nodes::{PageNodes, PagesByNode, current_node, on_nodes, pages_by_node, place_pages};

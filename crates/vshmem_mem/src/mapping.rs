@@ -133,9 +133,23 @@ pub fn map_file(
     bytes: usize,
     protection: Protection,
 ) -> Result<Mapping, Errno> {
+    map_file_near(file, offset, bytes, protection, 0)
+}
+
+/// The same at an address if that is free, else anywhere.
+///
+/// # Errors
+/// What mmap(2) says.
+pub fn map_file_near(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    bytes: usize,
+    protection: Protection,
+    at: usize,
+) -> Result<Mapping, Errno> {
     let flags = MapFlags::SHARED | populated(bytes);
-    let hint = std::ptr::null_mut();
-    // SAFETY: the kernel chooses a free range.
+    let hint = std::ptr::without_provenance_mut(at);
+    // SAFETY: the kernel chooses a free range: an address is a wish.
     let start = unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
     Mapping::adopt(start.cast(), bytes)
 }

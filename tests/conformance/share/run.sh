@@ -61,6 +61,13 @@ ok "walks and totals" shared "$mix" "$probe" walk $in $out
 ok "attaches here and there" shared "$mix" "$probe" detach $in $out
 ok "children" shared "$mix" "$probe" family $in $out
 
+# Whose locks and semaphores in a segment are: their address says it, for the kinds that are shared.
+locks=${probe%/*}/locks
+for words in all,posix shm,pthread,posix-sem; do
+	ok "locks in the pool's memory, --share $words" shared $words "$locks" pool
+done
+ok "locks in the pool's memory that are not shared" shared all "$locks" libc
+
 # Ids through a pipe to a peer that was started on its own.
 shared "$mix" "$probe" give $in $out >"$work/ids" 2>"$work/giver" &
 giver=$!

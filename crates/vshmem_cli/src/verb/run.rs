@@ -39,9 +39,10 @@ pub struct Run {
     pool: Option<String>,
     /// What of the program's IPC lies in the pool; the rest stays with the kernel. Of System V:
     /// all, or some of shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range). Of
-    /// POSIX, beside it: posix, or some of posix-shm,posix-sem,mq,pthread.
-    #[arg(long, default_value = "all", value_parser = share)]
-    share: String,
+    /// POSIX, beside it: posix, or some of posix-shm,posix-sem,mq,pthread. Without: all; and in a
+    /// guest whose kernel cannot sleep on the pool's memory all,pthread,posix-sem.
+    #[arg(long, value_parser = share)]
+    share: Option<String>,
     /// What ftok() answers: path: the same in all domains; inode: as libc does.
     #[arg(long, default_value = "path")]
     ftok: Ftok,
@@ -85,11 +86,25 @@ fn refuse_long_ids(share: &str, kernel: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is shared where nothing was asked for. Where the kernel cannot sleep on the pool's memory,
+/// glibc aborts a program whose thread has to wait for a lock or a semaphore in a segment: they are
+/// the pool's there, as all else in it is.
+fn usual_share(sleeps: bool) -> &'static str {
+    if sleeps { "all" } else { "all,pthread,posix-sem" }
+}
+
+/// Whether this kernel can sleep on the pool's memory, which it says itself.
+fn sleeps_on_pool(session: &Session) -> bool {
+    session.client().pool().map().futex(0).is_ok_and(vshmem_mem::can_sleep_on)
+}
+
 impl Run {
     /// Becomes the program; returns only if that fails.
     pub fn carry_out(self) -> Outcome {
         let kernel = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-        refuse_long_ids(&self.share, &kernel)?;
+        if let Some(share) = &self.share {
+            refuse_long_ids(share, &kernel)?;
+        }
         let (word, arguments) = match self.command.split_first() {
             Some((word, arguments)) => (word.clone(), arguments),
             None => {
@@ -115,6 +130,7 @@ impl Run {
             // The program starts one again when it comes to a slow path.
             tracing::warn!("{error}; deaths are not noticed until there is one");
         }
+        let share = self.share.as_deref().unwrap_or_else(|| usual_share(sleeps_on_pool(&session)));
         let me = program::own_binary()?;
         let ftok = match self.ftok {
             Ftok::Path => "path",
@@ -128,7 +144,7 @@ impl Run {
             .env("ASAN_OPTIONS", asan_options())
             .env("VSHMEM_POOL", &path)
             .env("VSHMEM_POOL_NAME", session.client().pool().name())
-            .env("VSHMEM_SHARE", &self.share)
+            .env("VSHMEM_SHARE", share)
             .env("VSHMEM_FTOK", ftok)
             .env("VSHMEM_COMMAND", me)
             .env("VSHMEM_NOTICE", notice_mark(&session.client().pool().superblock().uuid))
@@ -272,7 +288,21 @@ pub fn library() -> Result<PathBuf, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use vshmem_ipc::Kind;
+    use vshmem_session::{Owner, Posix};
+
     use super::*;
+
+    #[test]
+    fn locks_in_segments_are_the_pools_where_the_kernel_cannot_sleep_on_them() {
+        for (sleeps, has) in [(true, false), (false, true)] {
+            let share = Share::parse(usual_share(sleeps)).unwrap();
+            assert_eq!(share.has(Posix::Lock), has);
+            assert_eq!(share.has(Posix::Semaphore), has);
+            assert!(!share.has(Posix::Queue) && !share.has(Posix::SharedMemory));
+            assert_eq!(share.owner(Kind::Segment), Owner::Pool);
+        }
+    }
 
     #[test]
     fn keys_by_range_are_refused_where_ids_do_not_tell() {

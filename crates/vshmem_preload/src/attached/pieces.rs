@@ -2,11 +2,13 @@
 //! pool that counts.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use vshmem_ipc::Client;
 use vshmem_session::Session;
 
 use crate::attached::attach_table::{self, Counts, Marks, Piece, Rights, Table, TooMany};
+use crate::attached::bounds;
 use crate::errno;
 
 /// Pieces of one process at most.
@@ -14,9 +16,22 @@ const MOST: usize = 16384;
 
 static PIECES: Table<MOST> = Table::new();
 
+/// How often a piece has come to lie somewhere.
+static ARRIVALS: AtomicU64 = AtomicU64::new(0);
+
 /// Adds a piece.
 pub fn add(piece: Piece) -> Result<(), TooMany> {
-    PIECES.add(piece)
+    bounds::include(piece.start, piece.bytes);
+    let added = PIECES.add(piece);
+    ARRIVALS.fetch_add(1, Ordering::Release);
+    added
+}
+
+/// How often a piece has come to lie somewhere so far: as long as this is the same, an address that
+/// was in none is in none.
+#[inline]
+pub fn arrivals() -> u64 {
+    ARRIVALS.load(Ordering::Acquire)
 }
 
 /// Takes a piece out that satisfies `wanted`. It is the caller's then.
@@ -71,6 +86,14 @@ pub fn may_touch(start: usize, bytes: usize) -> bool {
         .unwrap_or(true)
 }
 
+/// Whether a range touches a piece. While this very thread changes pieces, nearly all are in their
+/// places even so.
+pub fn touches(start: usize, bytes: usize) -> bool {
+    let end = start.saturating_add(bytes);
+    let look = || find(|piece| piece.touches(start, end)).is_some();
+    attach_table::read_consistent(look).unwrap_or_else(look)
+}
+
 /// The pool's counts. An error cannot be returned: the mapping has changed whatever we say.
 #[derive(Debug)]
 struct Of<'a>(&'a Client);
@@ -91,11 +114,19 @@ pub fn recut(
     start: usize,
     bytes: usize,
     touched: impl Fn(Piece) -> bool,
-    each: impl FnMut(Piece) -> Option<Piece>,
+    mut each: impl FnMut(Piece) -> Option<Piece>,
 ) {
+    let placed = |piece: Piece| {
+        let placed = each(piece);
+        if let Some(piece) = placed {
+            bounds::include(piece.start, piece.bytes);
+        }
+        placed
+    };
     errno::untouched(|| {
-        attach_table::recut(&PIECES, &Of(this_client), start, bytes, touched, each)
+        attach_table::recut(&PIECES, &Of(this_client), start, bytes, touched, placed);
     });
+    ARRIVALS.fetch_add(1, Ordering::Release);
 }
 
 /// Takes a range that is no longer mapped, or no longer a segment's, out of the attach table.
@@ -105,7 +136,9 @@ pub fn forget_range(this_client: &Client, start: usize, bytes: usize) {
 
 /// A mapping was made longer in place.
 pub fn advance(start: usize, bytes: usize, more: usize) {
+    bounds::include(start, bytes.saturating_add(more));
     let _ = attach_table::advance(&PIECES, start, bytes, more);
+    ARRIVALS.fetch_add(1, Ordering::Release);
 }
 
 /// The kernel's marks of a range have changed, where `done` says so.

@@ -1,7 +1,7 @@
 //! The symbols of libc that this library answers, by what they are about. Each takes C's arguments,
 //! passes on what is not the pool's, and leaves the rest to `mapping`, `session` or `vshmem_ipc`.
 
-pub(crate) mod by_mark;
+pub(crate) mod by_address;
 pub mod by_number;
 pub mod control;
 pub mod credentials;
@@ -14,6 +14,7 @@ pub mod limits;
 pub mod mapping;
 pub mod mq;
 pub mod msg;
+pub mod other_locks;
 pub mod poll;
 pub mod process;
 pub mod pthread_barrier;

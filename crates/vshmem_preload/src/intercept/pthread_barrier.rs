@@ -1,15 +1,14 @@
-//! pthread_barrier_*(3): those of the pool by their mark, all others libc's. A pthread_spinlock_t
-//! is a word that nobody sleeps on: libc's serves in the pool's memory as it is.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! pthread_barrier_*(3): those in the pool's memory by their address, all others libc's. A
+//! pthread_spinlock_t is a word that nobody sleeps on: libc's serves in the pool's memory as it is.
 
 use libc::{c_int, c_uint, pthread_barrier_t, pthread_barrierattr_t};
 use vshmem_ipc::SharedBarrier;
-use vshmem_session::Posix;
 
+use crate::attached::bounds::LOCKS;
 use crate::next::next;
+use crate::process_shared::number;
 use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::{barrier_at, new_object_at, number};
+use crate::process_shared::whose::{Whose, barrier_at, marked_barrier, new_object_at};
 
 unsafe extern "C" {
     fn pthread_barrierattr_getpshared(
@@ -36,15 +35,15 @@ pub unsafe extern "C" fn pthread_barrier_init(
     }
     let is_shared = shared == libc::PTHREAD_PROCESS_SHARED;
     // SAFETY: by the caller's contract.
-    unsafe {
-        if let Some(shared) = new_object_at::<_, SharedBarrier>(barrier, is_shared, Posix::Lock) {
-            return number(shared.init(count));
-        }
-        // libc's leaves the mark of one that was here before as it is.
-        if barrier_at(barrier).is_some() {
-            let mark = barrier.byte_add(SharedBarrier::MARK_AT).cast::<AtomicU64>();
-            (*mark).store(0, Ordering::Relaxed);
-        }
+    let new = unsafe { new_object_at::<_, SharedBarrier>(&LOCKS, barrier, is_shared) };
+    if let Whose::Pools(shared) = new {
+        return number(shared.init(count));
+    }
+    // One that was here before is no more; libc's leaves its mark as it is.
+    // SAFETY: as above.
+    let _ = unsafe { marked_barrier(barrier) }.map(SharedBarrier::forget);
+    if let Whose::Uninitialised = new {
+        return libc::EINVAL;
     }
     next!(c"pthread_barrier_init":
         fn(*mut pthread_barrier_t, *const pthread_barrierattr_t, c_uint) -> c_int,
@@ -59,8 +58,9 @@ pub unsafe extern "C" fn pthread_barrier_init(
 pub unsafe extern "C" fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { barrier_at(barrier) } {
-        Some(shared) => number(shared.destroy(&Sleeper::uninterrupted())),
-        None => next!(c"pthread_barrier_destroy":
+        Whose::Pools(shared) => number(shared.destroy(&Sleeper::uninterrupted())),
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_barrier_destroy":
             fn(*mut pthread_barrier_t) -> c_int, (barrier), libc::ENOSYS),
     }
 }
@@ -73,11 +73,12 @@ pub unsafe extern "C" fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t
 pub unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { barrier_at(barrier) } {
-        Some(shared) => match shared.wait(&Sleeper::uninterrupted()) {
+        Whose::Pools(shared) => match shared.wait(&Sleeper::uninterrupted()) {
             Ok(true) => libc::PTHREAD_BARRIER_SERIAL_THREAD,
             result => number(result.map(|_| ())),
         },
-        None => next!(c"pthread_barrier_wait":
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_barrier_wait":
             fn(*mut pthread_barrier_t) -> c_int, (barrier), libc::ENOSYS),
     }
 }

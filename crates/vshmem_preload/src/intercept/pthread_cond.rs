@@ -1,14 +1,15 @@
-//! pthread_cond_*(3): those of the pool by their mark, all others libc's.
+//! pthread_cond_*(3): those in the pool's memory by their address, all others libc's.
 
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
 use vshmem_ipc::{Errno, SharedCondvar, SharedMutex};
 use vshmem_mem::{Clock, Deadline, Interruptions, cancellable};
-use vshmem_session::Posix;
 
-use crate::intercept::by_mark::by_mark;
+use crate::attached::bounds::LOCKS;
+use crate::intercept::by_address::by_address;
 use crate::next::next;
 use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::{condvar_at, deadline, mutex_at, new_object_at, number, owner};
+use crate::process_shared::whose::{Whose, condvar_at, marked_condvar, mutex_at, new_object_at};
+use crate::process_shared::{deadline, number, owner};
 use crate::session::cancel;
 
 unsafe extern "C" {
@@ -19,10 +20,10 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-by_mark!(pthread_cond_signal, condvar(c"pthread_cond_signal"), libc::ENOSYS,
-    condvar_at: pthread_cond_t => SharedCondvar, signal);
-by_mark!(pthread_cond_broadcast, condvar(c"pthread_cond_broadcast"), libc::ENOSYS,
-    condvar_at: pthread_cond_t => SharedCondvar, broadcast);
+by_address!(pthread_cond_signal, condvar(c"pthread_cond_signal"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, condvar_there: pthread_cond_t, signal);
+by_address!(pthread_cond_broadcast, condvar(c"pthread_cond_broadcast"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, condvar_there: pthread_cond_t, broadcast);
 
 /// pthread_cond_init(3).
 ///
@@ -44,9 +45,15 @@ pub unsafe extern "C" fn pthread_cond_init(
     }
     let is_shared = shared == libc::PTHREAD_PROCESS_SHARED;
     // SAFETY: by the caller's contract.
-    match unsafe { new_object_at::<_, SharedCondvar>(condvar, is_shared, Posix::Lock) } {
-        Some(shared) => number(deadline::clock(clock).map(|clock| shared.init(clock))),
-        None => next!(condvar(c"pthread_cond_init"):
+    match unsafe { new_object_at::<_, SharedCondvar>(&LOCKS, condvar, is_shared) } {
+        Whose::Pools(shared) => number(deadline::clock(clock).map(|clock| shared.init(clock))),
+        Whose::Uninitialised => {
+            // One that was here before is no more.
+            // SAFETY: as above.
+            let _ = unsafe { marked_condvar(condvar) }.map(SharedCondvar::destroy);
+            libc::EINVAL
+        }
+        Whose::Libcs => next!(condvar(c"pthread_cond_init"):
             fn(*mut pthread_cond_t, *const pthread_condattr_t) -> c_int,
             (condvar, attributes), libc::ENOSYS),
     }
@@ -60,11 +67,12 @@ pub unsafe extern "C" fn pthread_cond_init(
 pub unsafe extern "C" fn pthread_cond_destroy(condvar: *mut pthread_cond_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { condvar_at(condvar) } {
-        Some(shared) => {
+        Whose::Pools(shared) => {
             shared.destroy();
             0
         }
-        None => next!(condvar(c"pthread_cond_destroy"):
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(condvar(c"pthread_cond_destroy"):
             fn(*mut pthread_cond_t) -> c_int, (condvar), libc::ENOSYS),
     }
 }
@@ -138,15 +146,14 @@ pub unsafe extern "C" fn pthread_cond_clockwait(
     }
 }
 
-/// Out of line, as below: a condition variable of libc's needs nothing of it.
-#[inline(never)]
-extern "C" fn signal(condvar: &SharedCondvar) -> c_int {
+#[inline]
+fn signal(condvar: &SharedCondvar) -> c_int {
     condvar.signal(&Sleeper::uninterrupted());
     0
 }
 
-#[inline(never)]
-extern "C" fn broadcast(condvar: &SharedCondvar) -> c_int {
+#[inline]
+fn broadcast(condvar: &SharedCondvar) -> c_int {
     condvar.broadcast(&Sleeper::uninterrupted());
     0
 }
@@ -161,9 +168,9 @@ unsafe fn both_at<'a>(
 ) -> Result<Option<(&'a SharedCondvar, &'a SharedMutex)>, Errno> {
     // SAFETY: by contract.
     match unsafe { (condvar_at(condvar), mutex_at(mutex)) } {
-        (Some(condvar), Some(mutex)) => Ok(Some((condvar, mutex))),
-        (None, None) => Ok(None),
-        // Neither could unlock the other's.
+        (Whose::Pools(condvar), Whose::Pools(mutex)) => Ok(Some((condvar, mutex))),
+        (Whose::Libcs, Whose::Libcs) => Ok(None),
+        // One is none; or else neither could unlock the other's.
         _ => Err(Errno::INVAL),
     }
 }

@@ -1,14 +1,15 @@
-//! pthread_mutex_*(3): those of the pool by their mark, all others libc's.
+//! pthread_mutex_*(3): those in the pool's memory by their address, all others libc's.
 
 use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use vshmem_ipc::{Errno, MutexKind, MutexType, SharedMutex};
 use vshmem_mem::{Clock, Deadline};
-use vshmem_session::Posix;
 
-use crate::intercept::by_mark::by_mark;
+use crate::attached::bounds::LOCKS;
+use crate::intercept::by_address::by_address;
 use crate::next::next;
 use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::{deadline, mutex_at, new_object_at, number, owner, robust_mutexes};
+use crate::process_shared::whose::{Whose, marked_mutex, mutex_at, new_object_at};
+use crate::process_shared::{deadline, number, owner, robust_mutexes};
 
 unsafe extern "C" {
     fn pthread_mutexattr_getpshared(
@@ -24,12 +25,12 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-by_mark!(pthread_mutex_lock, new(c"pthread_mutex_lock"), libc::ENOSYS,
-    mutex_at: pthread_mutex_t => SharedMutex, lock);
-by_mark!(pthread_mutex_trylock, new(c"pthread_mutex_trylock"), libc::ENOSYS,
-    mutex_at: pthread_mutex_t => SharedMutex, try_lock_now);
-by_mark!(pthread_mutex_unlock, new(c"pthread_mutex_unlock"), libc::ENOSYS,
-    mutex_at: pthread_mutex_t => SharedMutex, unlock);
+by_address!(pthread_mutex_lock, new(c"pthread_mutex_lock"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, mutex_there: pthread_mutex_t, lock);
+by_address!(pthread_mutex_trylock, new(c"pthread_mutex_trylock"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, mutex_there: pthread_mutex_t, try_lock_now);
+by_address!(pthread_mutex_unlock, new(c"pthread_mutex_unlock"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, mutex_there: pthread_mutex_t, unlock);
 
 /// What reads one of a mutex's attributes.
 type Attribute = unsafe extern "C" fn(*const pthread_mutexattr_t, *mut c_int) -> c_int;
@@ -59,12 +60,19 @@ pub unsafe extern "C" fn pthread_mutex_init(
     // SAFETY: by the caller's contract.
     let new = unsafe {
         let shared = attribute(attributes, pthread_mutexattr_getpshared);
-        new_object_at::<_, SharedMutex>(mutex, shared == libc::PTHREAD_PROCESS_SHARED, Posix::Lock)
+        let is_shared = shared == libc::PTHREAD_PROCESS_SHARED;
+        new_object_at::<_, SharedMutex>(&LOCKS, mutex, is_shared)
     };
     match new {
         // SAFETY: as above.
-        Some(new) => number(unsafe { init(new, attributes) }),
-        None => next!(c"pthread_mutex_init":
+        Whose::Pools(new) => number(unsafe { init(new, attributes) }),
+        Whose::Uninitialised => {
+            // One that was here before is no more.
+            // SAFETY: as above.
+            let _ = unsafe { marked_mutex(mutex) }.map(SharedMutex::forget);
+            libc::EINVAL
+        }
+        Whose::Libcs => next!(c"pthread_mutex_init":
             fn(*mut pthread_mutex_t, *const pthread_mutexattr_t) -> c_int,
             (mutex, attributes), libc::ENOSYS),
     }
@@ -98,16 +106,16 @@ unsafe fn init(shared: &SharedMutex, attributes: *const pthread_mutexattr_t) -> 
 pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { mutex_at(mutex) } {
-        Some(shared) => number(shared.destroy()),
-        None => {
+        Whose::Pools(shared) => number(shared.destroy()),
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => {
             next!(c"pthread_mutex_destroy": fn(*mut pthread_mutex_t) -> c_int, (mutex), libc::ENOSYS)
         }
     }
 }
 
-/// Out of line, as those below: a mutex of libc's needs nothing of it.
-#[inline(never)]
-extern "C" fn lock(shared: &SharedMutex) -> c_int {
+#[inline]
+fn lock(shared: &SharedMutex) -> c_int {
     let me = match owner::me() {
         Ok(me) => me,
         Err(error) => return error.raw_os_error(),
@@ -119,8 +127,8 @@ extern "C" fn lock(shared: &SharedMutex) -> c_int {
     number(result)
 }
 
-#[inline(never)]
-extern "C" fn try_lock_now(shared: &SharedMutex) -> c_int {
+#[inline]
+fn try_lock_now(shared: &SharedMutex) -> c_int {
     number(try_lock(shared))
 }
 
@@ -143,12 +151,13 @@ pub unsafe extern "C" fn pthread_mutex_timedlock(
 ) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { mutex_at(mutex) } {
-        Some(shared) => {
+        Whose::Pools(shared) => {
             // SAFETY: as above.
             let until = || unsafe { deadline::of(Clock::Realtime, until) };
             number(lock_until(shared, until))
         }
-        None => next!(c"pthread_mutex_timedlock":
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_mutex_timedlock":
             fn(*mut pthread_mutex_t, *const timespec) -> c_int, (mutex, until), libc::ENOSYS),
     }
 }
@@ -165,11 +174,12 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
 ) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { mutex_at(mutex) } {
-        Some(shared) => number(deadline::clock(clock).and_then(|clock| {
+        Whose::Pools(shared) => number(deadline::clock(clock).and_then(|clock| {
             // SAFETY: as above.
             lock_until(shared, || unsafe { deadline::of(clock, until) })
         })),
-        None => next!(c"pthread_mutex_clocklock":
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_mutex_clocklock":
             fn(*mut pthread_mutex_t, clockid_t, *const timespec) -> c_int,
             (mutex, clock, until), libc::ENOSYS),
     }
@@ -191,8 +201,8 @@ fn lock_until(
     result
 }
 
-#[inline(never)]
-extern "C" fn unlock(shared: &SharedMutex) -> c_int {
+#[inline]
+fn unlock(shared: &SharedMutex) -> c_int {
     let me = match owner::me() {
         Ok(me) => me,
         Err(error) => return error.raw_os_error(),
@@ -214,8 +224,9 @@ extern "C" fn unlock(shared: &SharedMutex) -> c_int {
 pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { mutex_at(mutex) } {
-        Some(shared) => number(owner::me().and_then(|me| shared.make_consistent(me))),
-        None => next!(c"pthread_mutex_consistent":
+        Whose::Pools(shared) => number(owner::me().and_then(|me| shared.make_consistent(me))),
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_mutex_consistent":
             fn(*mut pthread_mutex_t) -> c_int, (mutex), libc::ENOSYS),
     }
 }

@@ -1,14 +1,15 @@
-//! pthread_rwlock_*(3): those of the pool by their mark, all others libc's.
+//! pthread_rwlock_*(3): those in the pool's memory by their address, all others libc's.
 
 use libc::{c_int, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 use vshmem_ipc::{Errno, SharedRwLock};
 use vshmem_mem::{Clock, Deadline};
-use vshmem_session::Posix;
 
-use crate::intercept::by_mark::by_mark;
+use crate::attached::bounds::LOCKS;
+use crate::intercept::by_address::by_address;
 use crate::next::next;
 use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::{deadline, new_object_at, number, owner, rwlock_at};
+use crate::process_shared::whose::{Whose, marked_rwlock, new_object_at, rwlock_at};
+use crate::process_shared::{deadline, number, owner};
 
 unsafe extern "C" {
     fn pthread_rwlockattr_getpshared(
@@ -21,12 +22,12 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-by_mark!(pthread_rwlock_rdlock, new(c"pthread_rwlock_rdlock"), libc::ENOSYS,
-    rwlock_at: pthread_rwlock_t => SharedRwLock, read_now);
-by_mark!(pthread_rwlock_wrlock, new(c"pthread_rwlock_wrlock"), libc::ENOSYS,
-    rwlock_at: pthread_rwlock_t => SharedRwLock, write_now);
-by_mark!(pthread_rwlock_unlock, new(c"pthread_rwlock_unlock"), libc::ENOSYS,
-    rwlock_at: pthread_rwlock_t => SharedRwLock, unlock_now);
+by_address!(pthread_rwlock_rdlock, new(c"pthread_rwlock_rdlock"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, rwlock_there: pthread_rwlock_t, read_now);
+by_address!(pthread_rwlock_wrlock, new(c"pthread_rwlock_wrlock"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, rwlock_there: pthread_rwlock_t, write_now);
+by_address!(pthread_rwlock_unlock, new(c"pthread_rwlock_unlock"), libc::ENOSYS, libc::EINVAL,
+    LOCKS, rwlock_there: pthread_rwlock_t, unlock_now);
 
 /// PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP. The others prefer readers.
 const PREFER_WRITERS: c_int = 2;
@@ -51,12 +52,18 @@ pub unsafe extern "C" fn pthread_rwlock_init(
     }
     let is_shared = shared == libc::PTHREAD_PROCESS_SHARED;
     // SAFETY: by the caller's contract.
-    match unsafe { new_object_at::<_, SharedRwLock>(lock, is_shared, Posix::Lock) } {
-        Some(shared) => {
+    match unsafe { new_object_at::<_, SharedRwLock>(&LOCKS, lock, is_shared) } {
+        Whose::Pools(shared) => {
             shared.init(kind == PREFER_WRITERS);
             0
         }
-        None => next!(c"pthread_rwlock_init":
+        Whose::Uninitialised => {
+            // One that was here before is no more.
+            // SAFETY: as above.
+            let _ = unsafe { marked_rwlock(lock) }.map(SharedRwLock::destroy);
+            libc::EINVAL
+        }
+        Whose::Libcs => next!(c"pthread_rwlock_init":
             fn(*mut pthread_rwlock_t, *const pthread_rwlockattr_t) -> c_int,
             (lock, attributes), libc::ENOSYS),
     }
@@ -70,33 +77,33 @@ pub unsafe extern "C" fn pthread_rwlock_init(
 pub unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { rwlock_at(lock) } {
-        Some(shared) => {
+        Whose::Pools(shared) => {
             shared.destroy();
             0
         }
-        None => next!(c"pthread_rwlock_destroy":
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_rwlock_destroy":
             fn(*mut pthread_rwlock_t) -> c_int, (lock), libc::ENOSYS),
     }
 }
 
-/// Out of line, as those below: a lock of libc's needs nothing of it.
-#[inline(never)]
-extern "C" fn read_now(shared: &SharedRwLock) -> c_int {
+#[inline]
+fn read_now(shared: &SharedRwLock) -> c_int {
     number(read(shared, None))
 }
 
-#[inline(never)]
-extern "C" fn try_read_now(shared: &SharedRwLock) -> c_int {
+#[inline]
+fn try_read_now(shared: &SharedRwLock) -> c_int {
     number(shared.try_read(&Sleeper::uninterrupted()))
 }
 
-#[inline(never)]
-extern "C" fn write_now(shared: &SharedRwLock) -> c_int {
+#[inline]
+fn write_now(shared: &SharedRwLock) -> c_int {
     number(write(shared, None))
 }
 
-#[inline(never)]
-extern "C" fn unlock_now(shared: &SharedRwLock) -> c_int {
+#[inline]
+fn unlock_now(shared: &SharedRwLock) -> c_int {
     number(shared.unlock(&Sleeper::uninterrupted()))
 }
 
@@ -116,8 +123,9 @@ fn write(shared: &SharedRwLock, until: Option<Deadline>) -> Result<(), Errno> {
 pub unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { rwlock_at(lock) } {
-        Some(shared) => try_read_now(shared),
-        None => next!(c"pthread_rwlock_tryrdlock":
+        Whose::Pools(shared) => try_read_now(shared),
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_rwlock_tryrdlock":
             fn(*mut pthread_rwlock_t) -> c_int, (lock), libc::ENOSYS),
     }
 }
@@ -130,8 +138,9 @@ pub unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -
 pub unsafe extern "C" fn pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { rwlock_at(lock) } {
-        Some(shared) => number(owner::me().and_then(|me| shared.try_write(me))),
-        None => next!(c"pthread_rwlock_trywrlock":
+        Whose::Pools(shared) => number(owner::me().and_then(|me| shared.try_write(me))),
+        Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!(c"pthread_rwlock_trywrlock":
             fn(*mut pthread_rwlock_t) -> c_int, (lock), libc::ENOSYS),
     }
 }
@@ -149,12 +158,13 @@ macro_rules! timed_locks {
         ) -> c_int {
             // SAFETY: by the caller's contract.
             match unsafe { rwlock_at(lock) } {
-                Some(shared) => {
+                Whose::Pools(shared) => {
                     // SAFETY: as above.
                     let until = unsafe { deadline::of(Clock::Realtime, until) };
                     number(until.and_then(|until| $lock(shared, Some(until))))
                 }
-                None => next!($symbol: fn(*mut pthread_rwlock_t, *const timespec) -> c_int,
+                Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!($symbol: fn(*mut pthread_rwlock_t, *const timespec) -> c_int,
                               (lock, until), libc::ENOSYS),
             }
         }
@@ -179,12 +189,13 @@ macro_rules! clock_locks {
         ) -> c_int {
             // SAFETY: by the caller's contract.
             match unsafe { rwlock_at(lock) } {
-                Some(shared) => {
+                Whose::Pools(shared) => {
                     // SAFETY: as above.
                     let until = unsafe { moment(clock, until) };
                     number(until.and_then(|until| $lock(shared, Some(until))))
                 }
-                None => next!($symbol:
+                Whose::Uninitialised => libc::EINVAL,
+        Whose::Libcs => next!($symbol:
                     fn(*mut pthread_rwlock_t, clockid_t, *const timespec) -> c_int,
                     (lock, clock, until), libc::ENOSYS),
             }

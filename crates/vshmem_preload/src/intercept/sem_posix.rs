@@ -1,24 +1,31 @@
-//! sem_init(3), sem_wait(3), sem_post(3) and their kin: those of the pool by their mark, all others
-//! libc's.
+//! sem_init(3), sem_wait(3), sem_post(3) and their kin: those in the pool's memory by their
+//! address, all others libc's.
 
 use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 use vshmem_ipc::{Errno, SharedSemaphore};
 use vshmem_mem::{Clock, Deadline, signals_before_wait};
-use vshmem_session::Posix;
 
+use crate::attached::bounds::SEMAPHORES;
 use crate::errno;
-use crate::intercept::by_mark::by_mark;
+use crate::intercept::by_address::by_address;
 use crate::next::next;
+use crate::process_shared::deadline;
 use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::{deadline, new_object_at, semaphore_at};
+use crate::process_shared::whose::{Whose, marked_semaphore, new_object_at, semaphore_at};
 use crate::session::{cancel, thread_words};
 
-by_mark!(sem_post, new(c"sem_post"), -1,
-    semaphore_at: sem_t => SharedSemaphore, post);
-by_mark!(sem_trywait, new(c"sem_trywait"), -1,
-    semaphore_at: sem_t => SharedSemaphore, try_wait);
-by_mark!(sem_wait, new(c"sem_wait"), -1,
-    semaphore_at: sem_t => SharedSemaphore, wait_now);
+by_address!(sem_post, new(c"sem_post"), -1, invalid(),
+    SEMAPHORES, semaphore_there: sem_t, post);
+by_address!(sem_trywait, new(c"sem_trywait"), -1, invalid(),
+    SEMAPHORES, semaphore_there: sem_t, try_wait);
+by_address!(sem_wait, new(c"sem_wait"), -1, invalid(),
+    SEMAPHORES, semaphore_there: sem_t, wait_now);
+
+/// The answer of a call on what was never initialised as a semaphore of the pool's.
+#[cold]
+fn invalid() -> c_int {
+    errno::answer_unit(Err(Errno::INVAL))
+}
 
 /// sem_init(3).
 ///
@@ -27,15 +34,15 @@ by_mark!(sem_wait, new(c"sem_wait"), -1,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int {
     // SAFETY: by the caller's contract.
-    unsafe {
-        let new = new_object_at::<_, SharedSemaphore>(semaphore, shared != 0, Posix::Semaphore);
-        if let Some(new) = new {
-            return errno::answer_unit(new.init(value));
-        }
-        // libc's leaves the mark of one that was here before as it is.
-        if let Some(before) = semaphore_at(semaphore) {
-            before.destroy();
-        }
+    let new = unsafe { new_object_at::<_, SharedSemaphore>(&SEMAPHORES, semaphore, shared != 0) };
+    if let Whose::Pools(new) = new {
+        return errno::answer_unit(new.init(value));
+    }
+    // One that was here before is no more; libc's leaves its mark as it is.
+    // SAFETY: as above.
+    let _ = unsafe { marked_semaphore(semaphore) }.map(SharedSemaphore::destroy);
+    if let Whose::Uninitialised = new {
+        return invalid();
     }
     next!(c"sem_init": fn(*mut sem_t, c_int, c_uint) -> c_int, (semaphore, shared, value), -1)
 }
@@ -48,11 +55,12 @@ pub unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c
 pub unsafe extern "C" fn sem_destroy(semaphore: *mut sem_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { semaphore_at(semaphore) } {
-        Some(shared) => {
+        Whose::Pools(shared) => {
             shared.destroy();
             0
         }
-        None => next!(c"sem_destroy": fn(*mut sem_t) -> c_int, (semaphore), -1),
+        Whose::Uninitialised => invalid(),
+        Whose::Libcs => next!(c"sem_destroy": fn(*mut sem_t) -> c_int, (semaphore), -1),
     }
 }
 
@@ -64,12 +72,13 @@ pub unsafe extern "C" fn sem_destroy(semaphore: *mut sem_t) -> c_int {
 pub unsafe extern "C" fn sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { semaphore_at(semaphore) } {
-        Some(shared) => {
+        Whose::Pools(shared) => {
             // SAFETY: as above.
             unsafe { value.write(shared.value() as c_int) };
             0
         }
-        None => {
+        Whose::Uninitialised => invalid(),
+        Whose::Libcs => {
             next!(c"sem_getvalue": fn(*mut sem_t, *mut c_int) -> c_int, (semaphore, value), -1)
         }
     }
@@ -84,11 +93,12 @@ pub unsafe extern "C" fn sem_timedwait(semaphore: *mut sem_t, until: *const time
     // SAFETY: by the caller's contract.
     match unsafe { semaphore_at(semaphore) } {
         // SAFETY: as above.
-        Some(shared) => match unsafe { deadline::of(Clock::Realtime, until) } {
+        Whose::Pools(shared) => match unsafe { deadline::of(Clock::Realtime, until) } {
             Ok(until) => wait(shared, Some(until)),
             Err(error) => errno::answer_unit(Err(error)),
         },
-        None => next!(c"sem_timedwait":
+        Whose::Uninitialised => invalid(),
+        Whose::Libcs => next!(c"sem_timedwait":
             fn(*mut sem_t, *const timespec) -> c_int, (semaphore, until), -1),
     }
 }
@@ -105,7 +115,7 @@ pub unsafe extern "C" fn sem_clockwait(
 ) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { semaphore_at(semaphore) } {
-        Some(shared) => {
+        Whose::Pools(shared) => {
             let clock = deadline::clock(clock);
             // SAFETY: as above.
             match clock.and_then(|clock| unsafe { deadline::of(clock, until) }) {
@@ -113,25 +123,24 @@ pub unsafe extern "C" fn sem_clockwait(
                 Err(error) => errno::answer_unit(Err(error)),
             }
         }
-        None => next!(c"sem_clockwait":
+        Whose::Uninitialised => invalid(),
+        Whose::Libcs => next!(c"sem_clockwait":
             fn(*mut sem_t, clockid_t, *const timespec) -> c_int, (semaphore, clock, until), -1),
     }
 }
 
-/// Out of line, as those below: a semaphore of libc's needs nothing of it.
-#[inline(never)]
-extern "C" fn post(semaphore: &SharedSemaphore) -> c_int {
+#[inline]
+fn post(semaphore: &SharedSemaphore) -> c_int {
     errno::answer_unit(semaphore.post(&Sleeper::uninterrupted()))
 }
 
-#[inline(never)]
-extern "C" fn try_wait(semaphore: &SharedSemaphore) -> c_int {
+#[inline]
+fn try_wait(semaphore: &SharedSemaphore) -> c_int {
     errno::answer_unit(semaphore.try_wait())
 }
 
-/// A cancellation unwinds from here.
-#[inline(never)]
-extern "C-unwind" fn wait_now(semaphore: &SharedSemaphore) -> c_int {
+#[inline]
+fn wait_now(semaphore: &SharedSemaphore) -> c_int {
     wait(semaphore, None)
 }
 

@@ -10,7 +10,7 @@ use vshmem_session::Session;
 
 use crate::attached::addresses::{PAGE, drop_mapping, drop_range};
 use crate::attached::attach_table::{Attaching, Changing, Marks, Piece, Rights};
-use crate::attached::{future_locks, mapping_cache, pieces};
+use crate::attached::{future_locks, mapping_cache, pieces, place};
 use crate::errno;
 use crate::mapping::{reconcile, user};
 use crate::next::system_call;
@@ -106,6 +106,7 @@ pub fn counted(
     map: impl Fn(Attachment) -> Result<NonNull<u8>, Errno>,
     piece: impl FnOnce(Attachment, usize) -> Piece,
 ) -> Result<NonNull<u8>, Errno> {
+    place::choose();
     let this_client = session.client();
     let object = exit::retry_after_reaping(this_client, &[Errno::NOMEM], count)?;
     let mapped = mapping_cache::map_with_room(|| map(object));

@@ -15,7 +15,8 @@ use vshmem_wire::NAME_BYTES;
 use crate::attached::attach_table::Attaching;
 use crate::attached::mapping_cache::{self, Through};
 use crate::process;
-use crate::process_shared::{semaphore_at, semaphore_page};
+use crate::process_shared::semaphore_page;
+use crate::process_shared::whose::marked_semaphore;
 use crate::session::caller::Credentials;
 use crate::session::{current, exit};
 
@@ -138,7 +139,7 @@ fn attached(session: &Session, id: i32) -> Result<NonNull<SharedSemaphore>, Errn
         error => error,
     })?;
     // SAFETY: a page of the object is attached there, and stays so while the table is locked.
-    if unsafe { semaphore_at(start.as_ptr().cast()) }.is_none() {
+    if unsafe { marked_semaphore(start.as_ptr().cast()) }.is_none() {
         semaphore_page::detach(session, id, start.as_ptr().addr());
         return Err(Errno::INVAL);
     }

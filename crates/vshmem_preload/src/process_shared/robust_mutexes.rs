@@ -9,8 +9,8 @@ use vshmem_ipc::{Errno, LockOwner, SharedMutex};
 use vshmem_mem::Mapping;
 
 use crate::attached::attach_table::Changing;
-use crate::process_shared::sleeper;
-use crate::process_shared::{mutex_at, owner};
+use crate::process_shared::whose::marked_mutex;
+use crate::process_shared::{owner, sleeper};
 use crate::session::thread_words::{self, ThreadWords};
 
 /// Mutexes of one thread at most; further ones are not noted.
@@ -139,6 +139,6 @@ fn abandon_one(address: usize, me: LockOwner) -> Option<u64> {
     sleeper::offset_of(at)?;
     // SAFETY: the address is attached, whole, and is not detached as long as the attach table is
     // this thread's alone.
-    let mutex = unsafe { mutex_at(at.cast()) }?;
+    let mutex = unsafe { marked_mutex(at.cast()) }?;
     sleeper::offset_of(mutex.abandon(me)?)
 }

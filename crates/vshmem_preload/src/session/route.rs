@@ -7,13 +7,19 @@ use vshmem_ipc::{Errno, Kind, is_pool_id};
 use vshmem_session::{Owner, Posix, Share};
 use vshmem_wire::{ID_STRIDE, INDEX_BASE};
 
+use crate::attached::bounds::{LOCKS, SEMAPHORES};
 use crate::{errno, log};
 
 static SHARE: OnceLock<Share> = OnceLock::new();
 
-/// Reads `VSHMEM_SHARE`. At load, before the program can change its environment.
+/// Reads `VSHMEM_SHARE`. At load, before the program can change its environment, and before
+/// anything is attached.
 pub fn remember() {
-    share();
+    for (what, bounds) in [(Posix::Lock, &LOCKS), (Posix::Semaphore, &SEMAPHORES)] {
+        if share().has(what) {
+            bounds.follow();
+        }
+    }
 }
 
 fn share() -> &'static Share {

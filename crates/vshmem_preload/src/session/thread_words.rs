@@ -15,6 +15,40 @@ pub struct ThreadWords {
     pub held_count: AtomicUsize,
     /// Handlers that have run and were installed without SA_RESTART.
     pub interrupting: AtomicU32,
+    /// A page in which nothing is attached.
+    pub outside: KnownPage,
+}
+
+/// A page of which something was known while a count had a value.
+#[derive(Debug)]
+#[repr(C)]
+pub struct KnownPage {
+    page: AtomicUsize,
+    count: AtomicU64,
+    /// Both: a handler may have written one of them while its thread wrote the other.
+    both: AtomicU64,
+}
+
+impl KnownPage {
+    /// Whether it is that page, and the count is still the same. Page 0 is known at first, which no
+    /// lock lies in.
+    #[inline]
+    pub fn is(&self, page: usize, count: u64) -> bool {
+        self.page.load(Ordering::Relaxed) == page
+            && self.count.load(Ordering::Relaxed) == count
+            && self.both.load(Ordering::Relaxed) == Self::both_of(page, count)
+    }
+
+    /// It is that page from now on.
+    pub fn set(&self, page: usize, count: u64) {
+        self.page.store(page, Ordering::Relaxed);
+        self.count.store(count, Ordering::Relaxed);
+        self.both.store(Self::both_of(page, count), Ordering::Relaxed);
+    }
+
+    const fn both_of(page: usize, count: u64) -> u64 {
+        page as u64 ^ count
+    }
 }
 
 vshmem_mem::thread_block! {

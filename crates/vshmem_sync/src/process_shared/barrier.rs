@@ -38,7 +38,7 @@ const _: () = assert!(
 impl SharedBarrier {
     /// Offset of the word by which [`SharedBarrier::is_marked`] tells. glibc's
     /// pthread_barrier_init leaves it as it is: before that is called for memory that may have been
-    /// one of these, clear it.
+    /// one of these, [`SharedBarrier::forget`] it.
     pub const MARK_AT: usize = 24;
 
     /// Whether the word at [`SharedBarrier::MARK_AT`] is that of a barrier of this kind.
@@ -128,7 +128,12 @@ impl SharedBarrier {
             let mut waits = || self.inside.load(Ordering::SeqCst) & !DESTROYING != 0;
             futex.wait(&self.inside, &mut waits, None)?;
         }
-        self.mark.store(0, Ordering::Relaxed);
+        self.forget();
         Ok(())
+    }
+
+    /// It is none any more, also while threads wait at it.
+    pub fn forget(&self) {
+        self.mark.store(0, Ordering::Relaxed);
     }
 }

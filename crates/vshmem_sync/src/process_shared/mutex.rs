@@ -117,8 +117,13 @@ impl SharedMutex {
         if !self.is_robust() && self.word.load(Ordering::Relaxed) & OWNER != 0 {
             return Err(Errno::BUSY);
         }
-        self.kind.store(DESTROYED, Ordering::Relaxed);
+        self.forget();
         Ok(())
+    }
+
+    /// It is none any more, also while a thread holds it.
+    pub fn forget(&self) {
+        self.kind.store(DESTROYED, Ordering::Relaxed);
     }
 
     /// Whether it is robust: then the calling thread notes that it holds it, and calls

@@ -1,4 +1,5 @@
-//! A member that writes nonsense over the whole pool while programs use it.
+//! A member that writes nonsense over the whole pool, or over the locks in it, while programs use
+//! it.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -76,5 +77,40 @@ pub fn scribbler() {
                 end(what, child, begun);
             }
         }
+    }
+}
+
+/// Words that the forger writes.
+const FORGED: &str = "30000000";
+
+/// Marks stripped and forged, and all else of the locks: no memory of the program's own changes,
+/// and once the member has stopped the program ends.
+pub fn forger() {
+    let programs = build::programs("tests/acceptance/programs");
+    let seed = std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64 | 1);
+    for words in ["all,posix", "shm,pthread,posix-sem"] {
+        say(&format!("forge locks, --share {words}, seed {seed}"));
+        let pool = Pool::new(POOL, &[]);
+        let mut locker = Command::new(build::vshmem());
+        locker.args(["run", "--pool", pool.name(), "--share", words, "--"]);
+        let mut locker = start(locker.arg(programs.join("locker")));
+        let begun = Instant::now();
+        let seed = seed.to_string();
+        let mut hostile = Command::new(programs.join("forger"));
+        let mut hostile = start(hostile.arg(pool.path()).args([FORGED, &seed]));
+        let status = loop {
+            if let Some(status) = locker.try_wait().unwrap() {
+                break Some(status);
+            }
+            if begun.elapsed() > BOUND {
+                let _ = locker.kill();
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let _ = hostile.kill();
+        let _ = hostile.wait();
+        let status = status.expect("the program with the locks does not come to an end");
+        assert!(status.success(), "the program with the locks: {status}");
     }
 }

@@ -33,6 +33,7 @@ const TESTS: &[Test] = &[
     ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
     ("a_domain_that_falls_silent_whole_is_evicted_where_the_pool_asks_for_it", containers::silent),
     ("a_member_that_scribbles_over_the_pool_crashes_nobody", hostile::scribbler),
+    ("a_member_that_forges_locks_reaches_no_memory_of_a_program", hostile::forger),
     ("killed_at_random_nothing_is_lost", soak::soak),
 ];
 

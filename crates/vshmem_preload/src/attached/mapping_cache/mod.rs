@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use vshmem_ipc::{Backing, Errno};
-use vshmem_link::Memory;
+use vshmem_link::{Memory, next_place};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
@@ -120,7 +120,9 @@ fn cache_mapping(offset: u64, start: usize, bytes: usize) {
             if in_place {
                 vshmem_mem::protect(start, bytes, None).ok().map(|()| start)
             } else {
-                vshmem_mem::relocate(start, bytes, place_nearby(start.addr().get(), bytes)).ok()
+                let nearby = place_nearby(start.addr().get(), bytes);
+                let place = nearby.or_else(|| next_place(offset, bytes));
+                vshmem_mem::relocate(start, bytes, place).ok()
             }
         });
     match moved {
