@@ -63,7 +63,9 @@ for sanitizer in address undefined leak thread; do
 done
 if [ -x "$work/address" ]; then
 	finds 'address sanitizer' heap-use-after-free "${on_pool[@]}" "$work/address" overrun
-	# What the user has asked for stays.
+	# What the user has asked for stays, and nothing is set that other tools read (afl-fuzz).
+	"${on_pool[@]}" env | grep ASAN_OPTIONS >"$work/errors"
+	finds 'options in the environment' '^no$' sh -c "test -s $work/errors && cat $work/errors || echo no"
 	same 'address sanitizer with options' env ASAN_OPTIONS=detect_leaks=0 "${on_pool[@]}" "$work/address"
 fi
 [ -x "$work/thread" ] && finds 'thread sanitizer' 'data race' "${on_pool[@]}" "$work/thread" race

@@ -65,6 +65,12 @@ impl Setup {
         text.lines().filter(|line| line.starts_with("vshmem: ")).map(str::to_owned).collect()
     }
 
+    /// What `vshmem ls --left` shows.
+    fn left(&self) -> Vec<serde_json::Value> {
+        let shown = rig::json(&["ls", "--left", "--pool", &self.pool.0, "--json"]);
+        shown["left"].as_array().unwrap().clone()
+    }
+
     fn says_once(&self, words: &[&str], parts: &[&str]) {
         let said = self.said(words);
         assert_eq!(said.len(), 1, "{words:?}: {said:?}");
@@ -219,6 +225,107 @@ fn a_setuid_program_below_a_shell_is_named() {
     fs::set_permissions(&other, Permissions::from_mode(0o4755)).unwrap();
     setup.says_once(&["sh", "-c", "./other"], &["./other runs with other privileges", "setuid"]);
 }
+
+/// As a daemon of root's does that runs as another real user and executes its workers.
+#[test]
+fn a_program_that_is_executed_as_two_users_is_named() {
+    let Some(setup) = Setup::new("outside-two-users") else { return };
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can have two users");
+        return;
+    }
+    assert!(setup.compile("worker", &[]));
+    fs::write(setup.path("it.c"), TWO_USERS).unwrap();
+    assert!(setup.compile("daemon", &[]));
+    // The real user cannot look into it.
+    fs::set_permissions(setup.directory.path(), Permissions::from_mode(0o700)).unwrap();
+    let said = setup.said(&["./daemon", "./worker"]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    let parts = ["./worker is executed with different real and effective users", "setpriv"];
+    assert!(parts.iter().all(|part| said[0].contains(part)), "{said:?}");
+    assert!(!said[0].contains("setuid"), "{said:?}");
+    let left = setup.left();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0]["program"], "./worker");
+}
+
+const TWO_USERS: &str = "
+#define _GNU_SOURCE
+#include <unistd.h>
+int main(int count, char **words)
+{
+	if (setresuid(13, 0, 0) != 0)
+		return 2;
+	execv(words[count - 1], words + count - 1);
+	return 3;
+}
+";
+
+/// Whether somebody reads what is said or not.
+#[test]
+fn programs_that_left_are_listed() {
+    let Some(setup) = Setup::new("outside-left") else { return };
+    if !setup.compile("fixed", &["-static"]) {
+        return;
+    }
+    assert!(setup.left().is_empty());
+    setup.script("script", "#!/bin/sh\n./fixed\n./fixed\nexec HERE/fixed\n");
+    for _ in 0..2 {
+        assert!(setup.run(&["./script"]).output().unwrap().stderr.is_empty());
+        // Also by its path: a program is what was executed.
+        let left = setup.left();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(left[0]["program"], "./fixed");
+        assert!(left.iter().all(|line| line["why"] == "is statically linked"), "{left:?}");
+    }
+    let metrics = rig::vshmem().args(["metrics", "--pool", &setup.pool.0]).output().unwrap();
+    let metrics = String::from_utf8(metrics.stdout).unwrap();
+    let line = format!(
+        "vshmem_pool_left_programs{{pool=\"{}\",why=\"is statically linked\"}} 2\n",
+        setup.pool.0
+    );
+    assert!(metrics.contains(&line), "{metrics}");
+    let doctor = rig::vshmem().arg("doctor").output().unwrap();
+    let doctor = String::from_utf8(doctor.stdout).unwrap();
+    let remedy = format!("`vshmem ls --left --pool {}`", setup.pool.0);
+    assert!(doctor.contains(&remedy), "{doctor}");
+}
+
+/// musl's dynamic linker would end the program. Here it is glibc's under that name.
+#[test]
+fn the_library_is_not_preloaded_into_a_program_for_musl() {
+    let Some(setup) = Setup::new("outside-musl") else { return };
+    let linker = Path::new("/lib64/ld-linux-x86-64.so.2");
+    if !linker.exists() {
+        println!("SKIPPED: no {} here", linker.display());
+        return;
+    }
+    let other = setup.path("ld-musl-x86_64.so.1");
+    std::os::unix::fs::symlink(linker, &other).unwrap();
+    fs::write(setup.path("it.c"), PRELOADED).unwrap();
+    let option = format!("-Wl,--dynamic-linker={}", other.display());
+    assert!(setup.compile("foreign", &[&option]) && setup.compile("native", &[]));
+    let shown = |words: &[&str]| {
+        let output = setup.run(words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(shown(&["sh", "-c", "./foreign; :"]), "LD_PRELOAD=\n");
+    assert_eq!(shown(&["sh", "-c", "LD_PRELOAD=libm.so.6 ./foreign; :"]), "LD_PRELOAD=libm.so.6\n");
+    assert_eq!(shown(&["env", "-i", "./foreign"]), "LD_PRELOAD=\n");
+    assert!(shown(&["sh", "-c", "./native; :"]).contains("libvshmem_preload.so"));
+}
+
+const PRELOADED: &str = "
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+	const char *value = getenv(\"LD_PRELOAD\");
+	printf(\"LD_PRELOAD=%s\\n\", value ? value : \"\");
+	return 0;
+}
+";
 
 #[test]
 fn the_agent_removes_the_marks_when_it_leaves() {

@@ -32,6 +32,7 @@ fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
 pub struct Session {
     link: Box<dyn Link>,
     this_client: Client,
+    boot_id: [u8; 16],
 }
 
 impl Session {
@@ -82,7 +83,13 @@ impl Session {
             this_client.use_doorbell(doorbell);
         }
         link.register_process();
-        Ok(Self { link, this_client })
+        Ok(Self { link, this_client, boot_id: identity.boot_id })
+    }
+
+    /// Boot id of this kernel.
+    #[must_use]
+    pub fn boot_id(&self) -> [u8; 16] {
+        self.boot_id
     }
 
     /// The link.

@@ -44,6 +44,9 @@ pub struct Superblock {
     pub geometry: Geometry,
     /// Where the data pages lie, if each node has a range of its own.
     pub node_ranges: [NodeRange; NODE_RANGES],
+    /// Random, and never shown: who knows it can open the pool. The files behind descriptors of
+    /// POSIX objects are signed with it.
+    pub signing_key: [u64; 2],
     /// FNV-1a over all bytes before this field.
     pub checksum: u64,
 }

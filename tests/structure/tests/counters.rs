@@ -51,7 +51,7 @@ const NO_COUNTERS: [(&str, &str); 18] = [
 ];
 /// The version is the format's and never changes.
 const SUPERBLOCK: &str = "magic version bytes uuid name total_bytes created evict_after owner_uid \
-                          mode prepare backed geometry node_ranges checksum";
+                          mode prepare backed geometry node_ranges signing_key checksum";
 const REGISTRY: &str = "lock free_head free_tail high_water attach_hint clients_high page_bins \
                         extents_high extents_unused cleaning cleaner free_clients \
                         free_clients_last leavers futexes_used";

@@ -96,8 +96,10 @@ fn uuid(text: &str) -> Result<[u8; 16], String> {
 }
 
 fn mode(text: &str) -> Result<u32, String> {
+    // Who may only read it would learn the key of its descriptors, and with that could write.
+    let is_whole = |mode: u32| (mode >> 2 ^ mode >> 1) & 0o111 == 0;
     match u32::from_str_radix(text.trim_start_matches("0o"), 8) {
-        Ok(mode) if mode & !0o666 == 0 && mode & 0o600 == 0o600 => Ok(mode),
+        Ok(mode) if mode & !0o666 == 0 && mode & 0o600 == 0o600 && is_whole(mode) => Ok(mode),
         _ => Err(format!(
             "{text:?} is not a mode for a pool: write it in octal, with read and write together, as 0600, 0660 or 0666"
         )),

@@ -178,6 +178,7 @@ fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Fai
     if let Some(uuid) = uuid.filter(|uuid| !is_of_another(uuid)) {
         remove_wait_files(&uuid);
         vshmem_link::remove_notice_marks(&uuid, true);
+        vshmem_link::remove_left_lists(&uuid);
     }
     Ok(())
 }

@@ -141,7 +141,6 @@ impl Run {
             .arg0(&word)
             .args(arguments)
             .env("LD_PRELOAD", preload(library.as_os_str()))
-            .env("ASAN_OPTIONS", asan_options())
             .env("VSHMEM_POOL", &path)
             .env("VSHMEM_POOL_NAME", session.client().pool().name())
             .env("VSHMEM_SHARE", share)
@@ -235,22 +234,6 @@ fn preload(library: &OsStr) -> OsString {
         all.push(before);
     }
     all
-}
-
-/// Options of AddressSanitizer, which else refuses a program before whose runtime another library
-/// is loaded. The last word counts, so what the user has asked for stays.
-fn asan_options() -> OsString {
-    const ANY_ORDER: &str = "verify_asan_link_order=0";
-    match std::env::var_os("ASAN_OPTIONS") {
-        Some(own) if own.to_string_lossy().starts_with(ANY_ORDER) => own,
-        Some(own) if !own.is_empty() => {
-            let mut all = OsString::from(ANY_ORDER);
-            all.push(":");
-            all.push(own);
-            all
-        }
-        _ => ANY_ORDER.into(),
-    }
 }
 
 /// Where the library may be, in order.

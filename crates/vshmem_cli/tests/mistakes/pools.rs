@@ -116,6 +116,14 @@ pub const ROWS: &[Mistake] = &[
         proposes: "vshmem pool create team --size 64M --mode 0660 --group hpc",
     },
     Mistake {
+        what: "a mode that lets others read only",
+        setup: nothing,
+        line: "pool create {pool} --size 8M --mode 0644",
+        code: 2,
+        says: &["\"0644\" is not a mode for a pool", "0660"],
+        proposes: "vshmem pool create team --size 64M --mode 0660 --group hpc",
+    },
+    Mistake {
         what: "a group that is not there",
         setup: nothing,
         line: "pool create {pool} --size 8M --group no-such-group",

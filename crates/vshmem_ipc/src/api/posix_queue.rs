@@ -10,7 +10,8 @@ use crate::msg::posix::open::{self, QueueOpen};
 use crate::msg::posix::{descriptors, lookup, transfer, unlink};
 use crate::msg::queue::Wait;
 use crate::msg::waiters::Deliver;
-use crate::registry::permission::{Caller, check_access};
+use crate::registry::permission::Caller;
+use crate::registry::table;
 
 impl Client {
     /// mq_open(3), by the name behind its slash: the queue's id. Counts one descriptor.
@@ -108,19 +109,13 @@ impl Client {
         answer(self.pool(), attributes::stat(&self.context, id))
     }
 
-    /// Whether `caller` could open the queue so: for a descriptor that another process has passed.
+    /// A number that no other queue of this id has, or has had.
     ///
     /// # Errors
-    /// EACCES if not; EBADF when the queue has gone.
-    pub fn mq_check_access(
-        &self,
-        id: i32,
-        read: bool,
-        write: bool,
-        caller: &dyn Caller,
-    ) -> Result<(), Errno> {
-        let check = |slot| check_access(&self.context, slot, (read, write), caller);
-        answer(self.pool(), lookup::find(&self.context, id).and_then(|queue| check(queue.slot)))
+    /// EBADF when the queue has gone.
+    pub fn mq_generation(&self, id: i32) -> Result<u64, Errno> {
+        let of = |slot| Ok(table::generation(self.pool().map(), slot)?);
+        answer(self.pool(), lookup::find(&self.context, id).and_then(|queue| of(queue.slot)))
     }
 
     /// fchmod(2) and fchown(2) of a descriptor.

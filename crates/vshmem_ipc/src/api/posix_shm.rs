@@ -5,7 +5,8 @@ use rustix::io::Errno;
 use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::memory::backing::Backing;
-use crate::registry::permission::{Caller, check_access};
+use crate::registry::permission::Caller;
+use crate::registry::table;
 use crate::shm::posix::object::{PosixOpen, PosixShmStat};
 use crate::shm::posix::open::Beginning;
 use crate::shm::posix::{descriptors, object, open, size, status, unlink};
@@ -75,19 +76,13 @@ impl Client {
         answer(self.pool(), status::stat(&self.context, id))
     }
 
-    /// Whether `caller` could open the object so: for a descriptor that another process has passed.
+    /// A number that no other object of this id has, or has had.
     ///
     /// # Errors
-    /// EACCES if not; EINVAL when there is no such object.
-    pub fn posix_shm_check_access(
-        &self,
-        id: i32,
-        read: bool,
-        write: bool,
-        caller: &dyn Caller,
-    ) -> Result<(), Errno> {
-        let check = |slot| check_access(&self.context, slot, (read, write), caller);
-        answer(self.pool(), object::find(&self.context, id).and_then(|object| check(object.slot)))
+    /// EINVAL when there is no such object.
+    pub fn posix_shm_generation(&self, id: i32) -> Result<u64, Errno> {
+        let of = |slot| Ok(table::generation(self.pool().map(), slot)?);
+        answer(self.pool(), object::find(&self.context, id).and_then(|object| of(object.slot)))
     }
 
     /// The object's name.

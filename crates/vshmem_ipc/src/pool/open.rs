@@ -34,6 +34,8 @@ pub struct NewPool {
     pub backed: bool,
     /// The ranges of data pages that lie on one node each, as [`are_node_ranges`] wants them.
     pub node_ranges: [NodeRange; NODE_RANGES],
+    /// A random number that nobody else knows, for [`Superblock::signing_key`].
+    pub signing_key: u128,
 }
 
 /// Why a region is not opened as a pool.
@@ -171,6 +173,7 @@ impl Pool {
             backed: new.backed.into(),
             geometry: new.geometry,
             node_ranges: new.node_ranges,
+            signing_key: [new.signing_key as u64, (new.signing_key >> 64) as u64],
             checksum: 0,
         };
         let mut bytes = Writer::superblock(&superblock);

@@ -67,6 +67,10 @@ impl Reader<'_> {
                 let at = std::mem::offset_of!(Superblock, node_ranges);
                 NodeRange::from_bytes(&self.array(at + nth * size_of::<NodeRange>()))
             }),
+            signing_key: std::array::from_fn(|nth| {
+                let at = std::mem::offset_of!(Superblock, signing_key);
+                u64::from_ne_bytes(self.array(at + nth * size_of::<u64>()))
+            }),
             checksum: at!(u64, checksum),
         }
     }
@@ -103,6 +107,10 @@ impl Writer {
         for (nth, range) in superblock.node_ranges.iter().enumerate() {
             let at = std::mem::offset_of!(Superblock, node_ranges);
             put(at + nth * size_of::<NodeRange>(), &range.to_bytes());
+        }
+        for (nth, half) in superblock.signing_key.iter().enumerate() {
+            let at = std::mem::offset_of!(Superblock, signing_key);
+            put(at + nth * size_of::<u64>(), &half.to_ne_bytes());
         }
         bytes
     }

@@ -7,9 +7,6 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field, load_value, load_word, structure};
 use vshmem_wire::{ObjectHeader, ObjectKey, PERM_BITS};
 
-use crate::context::Context;
-use crate::error::Failure;
-
 /// Credentials of the calling thread. Without more than these, it is an ordinary user.
 pub trait Caller {
     /// Effective user id.
@@ -231,17 +228,6 @@ impl Permission {
         let uid = caller.uid();
         uid == self.cuid || uid == self.uid
     }
-}
-
-/// Whether `caller` could open the POSIX object in a slot for reading, and for writing.
-pub(crate) fn check_access(
-    context: &Context,
-    slot: u64,
-    access: (bool, bool),
-    caller: &dyn Caller,
-) -> Result<(), Failure> {
-    let permission = Permission::read(context.pool().map(), slot)?;
-    Ok(permission.allow_file(caller, access_bits(access))?)
 }
 
 /// The access that a mode asks for in any of its three positions.

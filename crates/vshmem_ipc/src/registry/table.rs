@@ -1,7 +1,7 @@
 //! Object slots and the key index, common to the three kinds.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_sync::{Fault, Txn, field, load_cell, load_value};
 use vshmem_wire::{Area, Layout, ObjectHeader, ObjectKey, ObjectState, Task, ThreadSlot};
 
 use crate::context::Context;
@@ -196,6 +196,20 @@ pub(crate) fn describe(
     txn.update_word(field!(slot, ObjectHeader, creator), creator)?;
     txn.update(field!(slot, ObjectHeader, mode), permission.mode)?;
     txn.update(field!(slot, ObjectHeader, changed), now)
+}
+
+/// Gives a new POSIX object the number of [`generation`]: its creator is written once more, also
+/// where that is the same user as before.
+pub(crate) fn begin_generation(txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault> {
+    let at = field!(slot, ObjectHeader, creator);
+    let creator = txn.get_word(at)?;
+    txn.set_word(at, creator)
+}
+
+/// A number that no other POSIX object has had in this slot: the tag of its creator, which is
+/// written as it is made, and not again. Sequences come back.
+pub(crate) fn generation(map: &Map, slot: u64) -> Result<u64, Fault> {
+    Ok(load_cell(map, field!(slot, ObjectHeader, creator))?.tag)
 }
 
 /// Enters an object into the index, by what its key cell says.

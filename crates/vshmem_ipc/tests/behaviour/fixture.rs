@@ -146,6 +146,7 @@ pub fn new_pool(geometry: Geometry) -> NewPool {
         prepare: 0,
         backed: false,
         node_ranges: [NodeRange::NONE; NODE_RANGES],
+        signing_key: 7,
     }
 }
 

@@ -19,9 +19,9 @@ pub unsafe extern "C" fn execve(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
-    outside::tell(Program::Path(path));
+    let takes_library = outside::look(Program::Path(path));
     // SAFETY: by this function's contract.
-    let mut environment = unsafe { Environment::completed(envp) };
+    let mut environment = unsafe { Environment::completed(envp, takes_library) };
     let envp = environment.list();
     detached(Some(path), || {
         next!(c"execve": fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int,
@@ -64,9 +64,9 @@ pub unsafe extern "C" fn execvpe(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
-    outside::tell(Program::Name(file));
+    let takes_library = outside::look(Program::Name(file));
     // SAFETY: by this function's contract.
-    let mut environment = unsafe { Environment::completed(envp) };
+    let mut environment = unsafe { Environment::completed(envp, takes_library) };
     let envp = environment.list();
     detached(None, || {
         next!(c"execvpe": fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int,
@@ -84,9 +84,10 @@ pub unsafe extern "C" fn fexecve(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
-    outside::tell(Program::At { directory: file, path: c"".as_ptr(), flags: libc::AT_EMPTY_PATH });
+    let opened = Program::At { directory: file, path: c"".as_ptr(), flags: libc::AT_EMPTY_PATH };
+    let takes_library = outside::look(opened);
     // SAFETY: by this function's contract.
-    let mut environment = unsafe { Environment::completed(envp) };
+    let mut environment = unsafe { Environment::completed(envp, takes_library) };
     let envp = environment.list();
     detached(None, || {
         next!(c"fexecve": fn(c_int, *const *const c_char, *const *const c_char) -> c_int,
@@ -106,9 +107,9 @@ pub unsafe extern "C" fn execveat(
     envp: *const *const c_char,
     flags: c_int,
 ) -> c_int {
-    outside::tell(Program::At { directory, path, flags });
+    let takes_library = outside::look(Program::At { directory, path, flags });
     // SAFETY: by this function's contract.
-    let mut environment = unsafe { Environment::completed(envp) };
+    let mut environment = unsafe { Environment::completed(envp, takes_library) };
     let envp = environment.list();
     detached(None, || {
         next!(c"execveat":
@@ -132,9 +133,9 @@ macro_rules! spawned {
             argv: *const *const c_char,
             envp: *const *const c_char,
         ) -> c_int {
-            outside::tell($kind(path));
+            let takes_library = outside::look($kind(path));
             // SAFETY: by this function's contract.
-            let mut environment = unsafe { Environment::of_child(envp) };
+            let mut environment = unsafe { Environment::of_child(envp, takes_library) };
             let envp = environment.list();
             next!($symbol: fn(*mut libc::pid_t, *const c_char,
                               *const libc::posix_spawn_file_actions_t,

@@ -1,12 +1,14 @@
 //! The symbols of libc that this library answers, by what they are about. Each takes C's arguments,
 //! passes on what is not the pool's, and leaves the rest to `mapping`, `session` or `vshmem_ipc`.
 
+pub mod address_sanitizer;
 pub(crate) mod by_address;
 pub mod by_number;
 pub mod control;
 pub mod credentials;
 pub mod descriptors;
 pub mod dlopen;
+pub mod dlsym;
 pub mod exec;
 pub mod files;
 pub mod keys;

@@ -195,13 +195,14 @@ impl Call {
         let [a, b, c, d, e, _] = self.words;
         let by_path = self.number == libc::SYS_execve;
         let given = if by_path { c } else { d };
-        outside::tell(if by_path {
+        let takes_library = outside::look(if by_path {
             Program::Path(a as *const c_char)
         } else {
             Program::At { directory: int(a), path: b as *const c_char, flags: int(e) }
         });
         // SAFETY: by this function's own contract.
-        let mut environment = unsafe { Environment::completed(given as *const *const c_char) };
+        let mut environment =
+            unsafe { Environment::completed(given as *const *const c_char, takes_library) };
         let list = environment.list().addr();
         let words = if by_path { [a, b, list, 0, 0] } else { [a, b, c, list, e] };
         // SAFETY: the program's own arguments, but for the list that was made of its own.

@@ -7,7 +7,6 @@ use libc::c_int;
 use rustix::fs::{Mode, OFlags, RawDir};
 use vshmem_ipc::Client;
 
-use super::marker::Found;
 use super::table::Object;
 use super::{marker, open};
 
@@ -36,18 +35,16 @@ pub fn are_there() -> bool {
 }
 
 /// Enters them, for a process that has just joined: they are counted for it, and what else the
-/// program before it had open is not any more. Not those that `may_use` does not agree to: the
-/// process, or its parent, may have got them from anybody.
-pub fn take_over(this_client: &Client, may_use: &dyn Fn(Found) -> bool) {
+/// program before it had open is not any more.
+pub fn take_over(this_client: &Client) {
     let mut held: Vec<(i32, u32)> = Vec::new();
     let mut entered = 0;
     each_open(|file| {
-        let found = marker::recognize(file).filter(|found| entered < MOST && may_use(*found));
-        let Some(Found { descriptor: known, .. }) = found else { return };
-        // One more than before its exec, until that is decided below.
-        if open::keep(known.object).is_err() || open::register(file, known).is_err() {
+        if entered == MOST {
             return;
         }
+        // One more than before its exec, until that is decided below.
+        let Some(known) = open::take_in(file) else { return };
         entered += 1;
         if let Object::SharedMemory(id) = known.object {
             match held.iter_mut().find(|(other, _)| *other == id) {

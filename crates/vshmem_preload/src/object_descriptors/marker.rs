@@ -4,12 +4,18 @@
 //! or of a program that runs without the library) find an empty file that cannot be written, and
 //! not pages that no other process sees. The name says all that a process needs which inherits the
 //! descriptor or receives it from another: the pool, the object, and what it was opened for.
+//!
+//! Every process can make a memfd of any name. So the name ends with a signature: a hash of all
+//! that it says and of the file itself, by its inode number, with a key that lies in the pool. Only
+//! a member can have made it, and in a file of another process's the same name is worth nothing.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::c_int;
 use vshmem_ipc::Errno;
+use vshmem_session::Session;
+use vshmem_wire::siphash_2_4;
 
 use super::table::{Access, Descriptor, Identity, Object};
 use crate::next::system_call;
@@ -24,7 +30,7 @@ const MFD_NOEXEC_SEAL: libc::c_uint = 8;
 const SHOWN_BEFORE: &[u8] = b"/memfd:";
 const SHOWN_BEHIND: &[u8] = b" (deleted)";
 const BEGINNING: &[u8] = b"vshmem-";
-/// `vshmem-UUID-shm-ID-rw` and a null.
+/// `vshmem-UUID-shm-ID-rw-SIGNATURE` and a null.
 const MOST: usize = 80;
 
 /// The name of a marker, without the heap: callers may be signal handlers.
@@ -34,12 +40,10 @@ struct Name {
 }
 
 impl Name {
-    fn of(pool: &[u8; 16], object: Object, access: Access) -> Self {
+    fn of(pool: &[u8; 16], object: Object, access: Access, signature: u64) -> Self {
         let mut name = Self { bytes: [0; MOST], used: 0 };
         name.put(BEGINNING);
-        for byte in pool {
-            name.put(&[digit(byte >> 4), digit(byte & 15)]);
-        }
+        name.put_digits(pool);
         let (kind, id) = match object {
             Object::SharedMemory(id) => (b"-shm-".as_slice(), id),
             Object::Queue(id) => (b"-mq-".as_slice(), id),
@@ -49,7 +53,15 @@ impl Name {
         name.put(b"-");
         name.put(if access.read { b"r" } else { b"" });
         name.put(if access.write { b"w" } else { b"" });
+        name.put(b"-");
+        name.put_digits(&signature.to_be_bytes());
         name
+    }
+
+    fn put_digits(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.put(&[digit(byte >> 4), digit(byte & 15)]);
+        }
     }
 
     fn put(&mut self, text: &[u8]) {
@@ -84,12 +96,15 @@ fn digit(value: u8) -> u8 {
     b"0123456789abcdef"[usize::from(value & 15)]
 }
 
-/// What a name says, if it is one of this pool's.
-fn parse(name: &[u8], pool: &[u8; 16]) -> Option<(Object, Access)> {
+/// What a name says: the object, the access, and the signature. `None` if it is not one of this
+/// pool's.
+fn parse(name: &[u8], pool: &[u8; 16]) -> Option<(Object, Access, u64)> {
+    let text = |word| std::str::from_utf8(word).ok();
     let mut words = name.split(|&byte| byte == b'-').skip(2);
     let kind = words.next()?;
-    let id: u32 = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    let id: u32 = text(words.next()?)?.parse().ok()?;
     let rights = words.next()?;
+    let signature = u64::from_str_radix(text(words.next()?)?, 16).ok()?;
     let object = match kind {
         b"shm" => Object::SharedMemory(id as i32),
         b"mq" => Object::Queue(id as i32),
@@ -97,27 +112,89 @@ fn parse(name: &[u8], pool: &[u8; 16]) -> Option<(Object, Access)> {
     };
     let access = Access { read: rights.contains(&b'r'), write: rights.contains(&b'w') };
     // What is written otherwise was not written here.
-    (Name::of(pool, object, access).text() == name).then_some((object, access))
+    let again = Name::of(pool, object, access, signature);
+    (again.text() == name).then_some((object, access, signature))
+}
+
+/// What signatures of one pool are made with, in one kernel.
+pub struct Signer {
+    pool: [u8; 16],
+    /// Those who can read it can open the pool.
+    key: [u64; 2],
+    /// Of this kernel: in another one, a file may have the same inode number.
+    boot_id: [u8; 16],
+}
+
+impl Signer {
+    /// For the pool that a process has joined.
+    pub fn of(session: &Session) -> Self {
+        let superblock = session.client().pool().superblock();
+        let (pool, key) = (superblock.uuid, superblock.signing_key);
+        Self { pool, key, boot_id: session.boot_id() }
+    }
+
+    /// `generation` tells the object from others that have had its id.
+    fn sign(&self, descriptor: &Descriptor, generation: u64) -> u64 {
+        let Descriptor { object, access, identity } = descriptor;
+        let (kind, id) = match object {
+            Object::SharedMemory(id) => (0, id),
+            Object::Queue(id) => (1, id),
+        };
+        let rights = u64::from(access.read) << 33 | u64::from(access.write) << 34;
+        let halves = |bytes: [u8; 16]| {
+            let both = u128::from_be_bytes(bytes);
+            [(both >> 64) as u64, both as u64]
+        };
+        let ([pool, pool_low], [boot, boot_low]) = (halves(self.pool), halves(self.boot_id));
+        let what = kind << 32 | rights | u64::from(*id as u32);
+        let (device, inode) = (identity.device, identity.inode);
+        siphash_2_4(self.key, &[pool, pool_low, boot, boot_low, what, generation, device, inode])
+    }
 }
 
 /// Makes a descriptor for an object. It is closed on exec, as shm_open(3) and mq_open(3) have it.
 ///
+/// The file's name is given as it is made, and has its inode number in the signature. So the number
+/// is predicted: the kernel counts up on each CPU. Where it is another one, the next is tried.
+///
 /// # Errors
-/// EMFILE, ENFILE, ENOMEM; ENOSYS where the kernel has no memfd.
+/// EMFILE, ENFILE, ENOMEM; ENOSYS where the kernel has no memfd; EAGAIN where its inode numbers are
+/// never those that are predicted.
 pub fn make(
-    pool: &[u8; 16],
+    signer: &Signer,
     object: Object,
     access: Access,
+    generation: u64,
 ) -> Result<(OwnedFd, Descriptor), Errno> {
-    let name = Name::of(pool, object, access);
-    let file = create(&name)?;
+    /// Each fails only if this thread has come to another CPU since the last, or another thread to
+    /// this one.
+    const MOST_TRIES: u32 = 1 << 10;
+    static LAST: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    let [mut device, mut last] = [&LAST[0], &LAST[1]].map(|word| word.load(Ordering::Relaxed));
+    for _ in 0..MOST_TRIES {
+        let identity = Identity { device, inode: last.wrapping_add(1) };
+        let descriptor = Descriptor { object, access, identity };
+        let signature = signer.sign(&descriptor, generation);
+        let file = create(&Name::of(&signer.pool, object, access, signature))?;
+        let found = identity_of(file.as_raw_fd()).ok_or(Errno::BADF)?;
+        if found == identity {
+            LAST[0].store(device, Ordering::Relaxed);
+            LAST[1].store(identity.inode, Ordering::Relaxed);
+            seal(&file)?;
+            return Ok((file, descriptor));
+        }
+        (device, last) = (found.device, found.inode);
+    }
+    Err(Errno::AGAIN)
+}
+
+fn seal(file: &OwnedFd) -> Result<(), Errno> {
     let words = [file.as_raw_fd() as usize, libc::F_ADD_SEALS as usize, SEALS as usize];
     // SAFETY: the descriptor was just made here.
-    if unsafe { system_call(libc::SYS_fcntl, words) } != 0 {
-        return Err(Errno::from_raw_os_error(errno::get()));
+    match unsafe { system_call(libc::SYS_fcntl, words) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_raw_os_error(errno::get())),
     }
-    let identity = identity_of(file.as_raw_fd()).ok_or(Errno::BADF)?;
-    Ok((file, Descriptor { object, access, identity }))
 }
 
 fn create(name: &Name) -> Result<OwnedFd, Errno> {
@@ -144,45 +221,22 @@ fn create_with(name: &Name, flags: libc::c_uint) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Who has made a file: its owner, whom the kernel has written there, and nobody else can.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Maker {
-    /// User.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-}
-
-/// What a descriptor that has come from elsewhere says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// What its name says that it is.
-    pub descriptor: Descriptor,
-    /// Who says so.
-    pub maker: Maker,
-}
-
 /// The file behind a descriptor.
 pub fn identity_of(file: c_int) -> Option<Identity> {
-    state_of(file).map(|(identity, _)| identity)
-}
-
-fn state_of(file: c_int) -> Option<(Identity, Maker)> {
     if file < 0 {
         return None;
     }
     // SAFETY: the descriptor is only borrowed for one call.
     let state = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(file) }).ok()?;
-    let identity = Identity { device: state.st_dev, inode: state.st_ino };
-    Some((identity, Maker { uid: state.st_uid, gid: state.st_gid }))
+    Some(Identity { device: state.st_dev, inode: state.st_ino })
 }
 
-/// What a descriptor that has come from elsewhere stands for, if it is a marker of this process's
-/// pool.
+/// What a descriptor that has come from elsewhere stands for, if it is a marker that a member of
+/// this process's pool has made for an object that is still there.
 ///
-/// Every process can make a memfd of that name. So it is no proof of a right to the object: the
-/// caller asks whether this process may use it (`session::right`).
-pub fn recognize(file: c_int) -> Option<Found> {
+/// The signature is all that is asked for: who made it has opened the object so, and by what ways
+/// the descriptor has come from there is the program's business, as it is with the kernel.
+pub fn recognize(file: c_int) -> Option<Descriptor> {
     let session = process::joined()?;
     let words = [file as usize, libc::F_GET_SEALS as usize];
     // SAFETY: the call reads what it is asked for, and changes nothing.
@@ -192,9 +246,22 @@ pub fn recognize(file: c_int) -> Option<Found> {
     }
     let mut shown = [0; 128];
     let name = shown_name(file, &mut shown)?;
-    let (object, access) = parse(name, &session.client().pool().superblock().uuid)?;
-    let (identity, maker) = state_of(file)?;
-    Some(Found { descriptor: Descriptor { object, access, identity }, maker })
+    let signer = Signer::of(session);
+    let (object, access, signature) = parse(name, &signer.pool)?;
+    let descriptor = Descriptor { object, access, identity: identity_of(file)? };
+    let generation = generation_of(session, object).ok()?;
+    (signer.sign(&descriptor, generation) == signature).then_some(descriptor)
+}
+
+/// What tells an object from others that have had its id.
+///
+/// # Errors
+/// It has gone.
+pub fn generation_of(session: &Session, object: Object) -> Result<u64, Errno> {
+    match object {
+        Object::SharedMemory(id) => session.client().posix_shm_generation(id),
+        Object::Queue(id) => session.client().mq_generation(id),
+    }
 }
 
 /// Whether a descriptor bears the name of one, of whatever pool.
@@ -219,42 +286,86 @@ fn shown_name(file: c_int, into: &mut [u8; 128]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
+    const SIGNER: Signer = Signer { pool: [0x0f; 16], key: [1, 2], boot_id: [3; 16] };
+    const BOTH: Access = Access { read: true, write: true };
+
     #[test]
     fn a_name_says_what_it_was_made_of() {
-        let pool = [0x0f; 16];
-        let both = Access { read: true, write: true };
         for (object, access, end) in [
-            (Object::SharedMemory(16384), both, "-shm-16384-rw"),
-            (Object::SharedMemory(0), Access { write: false, ..both }, "-shm-0-r"),
-            (Object::Queue(i32::MAX), Access { read: false, ..both }, "-mq-2147483647-w"),
+            (Object::SharedMemory(16384), BOTH, "-shm-16384-rw"),
+            (Object::SharedMemory(0), Access { write: false, ..BOTH }, "-shm-0-r"),
+            (Object::Queue(i32::MAX), Access { read: false, ..BOTH }, "-mq-2147483647-w"),
         ] {
-            let name = Name::of(&pool, object, access);
+            let name = Name::of(&SIGNER.pool, object, access, 0xab);
             let text = std::str::from_utf8(name.text()).unwrap();
-            assert_eq!(text, format!("vshmem-{}{end}", "0f".repeat(16)));
-            assert_eq!(parse(name.text(), &pool), Some((object, access)));
+            assert_eq!(text, format!("vshmem-{}{end}-00000000000000ab", "0f".repeat(16)));
+            assert_eq!(parse(name.text(), &SIGNER.pool), Some((object, access, 0xab)));
             assert_eq!(parse(name.text(), &[0xf0; 16]), None, "another pool's");
         }
     }
 
     #[test]
     fn other_names_are_nothing() {
-        let pool = [0x0f; 16];
         let digits = "0f".repeat(16);
-        for end in ["", "-shm", "-shm-5", "-shm-05-rw", "-shm-5-wr", "-sem-5-rw", "-shm-5-rw-"] {
-            assert_eq!(parse(format!("vshmem-{digits}{end}").as_bytes(), &pool), None, "{end}");
+        let signature = "00000000000000ab";
+        let parsed = |end: &str| parse(format!("vshmem-{digits}{end}").as_bytes(), &SIGNER.pool);
+        assert!(parsed(&format!("-shm-5-rw-{signature}")).is_some());
+        for end in ["-shm-05-rw", "-shm-5-wr", "-sem-5-rw", "-shm-5-rw-"] {
+            assert_eq!(parsed(&format!("{end}-{signature}")), None, "{end}");
+        }
+        for end in ["", "-shm", "-shm-5", "-shm-5-rw", "-shm-5-rw-ab", "-shm-5-rw-+0000000000000ab"]
+        {
+            assert_eq!(parsed(end), None, "{end}");
         }
     }
 
     #[test]
+    fn a_signature_is_of_one_file_for_one_use_of_one_object() {
+        let identity = Identity { device: 1, inode: 2 };
+        let descriptor = Descriptor { object: Object::SharedMemory(5), access: BOTH, identity };
+        let signature = SIGNER.sign(&descriptor, 6);
+        let read_only = Access { write: false, ..BOTH };
+        let others = [
+            SIGNER.sign(&descriptor, 7),
+            SIGNER.sign(&Descriptor { object: Object::SharedMemory(6), ..descriptor }, 6),
+            SIGNER.sign(&Descriptor { object: Object::Queue(5), ..descriptor }, 6),
+            SIGNER.sign(&Descriptor { access: read_only, ..descriptor }, 6),
+            SIGNER
+                .sign(&Descriptor { identity: Identity { inode: 3, ..identity }, ..descriptor }, 6),
+            SIGNER.sign(
+                &Descriptor { identity: Identity { device: 2, ..identity }, ..descriptor },
+                6,
+            ),
+            Signer { pool: [0; 16], ..SIGNER }.sign(&descriptor, 6),
+            Signer { boot_id: [0; 16], ..SIGNER }.sign(&descriptor, 6),
+            Signer { key: [1, 3], ..SIGNER }.sign(&descriptor, 6),
+        ];
+        assert!(!others.contains(&signature));
+    }
+
+    #[test]
     fn the_file_behind_a_descriptor_can_neither_be_written_nor_grow() {
-        let pool = [0x0f; 16];
-        let both = Access { read: true, write: true };
-        let (file, made) = make(&pool, Object::SharedMemory(16385), both).unwrap();
+        let (file, made) = make(&SIGNER, Object::SharedMemory(16385), BOTH, 9).unwrap();
         assert_eq!(identity_of(file.as_raw_fd()), Some(made.identity));
         assert_eq!(rustix::io::write(&file, b"x"), Err(rustix::io::Errno::PERM));
         assert_eq!(rustix::fs::ftruncate(&file, 1), Err(rustix::io::Errno::PERM));
         let mut shown = [0; 128];
         let name = shown_name(file.as_raw_fd(), &mut shown).unwrap();
-        assert_eq!(parse(name, &pool), Some((Object::SharedMemory(16385), both)));
+        let signature = SIGNER.sign(&made, 9);
+        let said = Some((Object::SharedMemory(16385), BOTH, signature));
+        assert_eq!(parse(name, &SIGNER.pool), said);
+    }
+
+    #[test]
+    fn files_are_made_while_other_threads_make_files() {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for generation in 0..500 {
+                        make(&SIGNER, Object::Queue(1), BOTH, generation).unwrap();
+                    }
+                });
+            }
+        });
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use libc::c_int;
 use vshmem_ipc::{Client, Errno};
 
-use super::table::{Descriptor, Object, OpenQueue, Table};
-use super::{marker, table::Access};
+use super::marker::{self, Signer};
+use super::table::{Access, Descriptor, Object, OpenQueue, Table};
 use crate::next::system_call;
 use crate::{errno, process};
 
@@ -85,7 +85,8 @@ fn compare(file: c_int, known: Descriptor) -> Option<Descriptor> {
 /// EMFILE, ENFILE, ENOMEM, ENOSYS.
 pub fn make(object: Object, access: Access) -> Result<c_int, Errno> {
     let made = process::joined().ok_or(Errno::NOSYS).and_then(|session| {
-        marker::make(&session.client().pool().superblock().uuid, object, access)
+        let generation = marker::generation_of(session, object)?;
+        marker::make(&Signer::of(session), object, access, generation)
     });
     match made {
         Ok((file, descriptor)) => enter(file, descriptor),
@@ -169,6 +170,18 @@ pub fn queue(file: c_int) -> Option<OpenQueue> {
 /// object up when that has happened.
 pub fn forget(file: c_int) -> Option<Descriptor> {
     OPEN.take(file)
+}
+
+/// Enters a number that has come from elsewhere, if it stands for an object of the pool.
+pub fn take_in(file: c_int) -> Option<Descriptor> {
+    let descriptor = marker::recognize(file)?;
+    keep(descriptor.object).ok()?;
+    // Until it was counted, the object might go, and others come to its id.
+    if marker::recognize(file) != Some(descriptor) {
+        give_up(descriptor.object);
+        return None;
+    }
+    register(file, descriptor).ok().map(|()| descriptor)
 }
 
 /// Calls `each` with every descriptor of a range of numbers.

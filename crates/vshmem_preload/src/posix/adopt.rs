@@ -5,8 +5,8 @@ use libc::{c_int, cmsghdr, msghdr};
 use vshmem_session::Posix;
 
 use crate::attached::attach_table::Attaching;
-use crate::object_descriptors::{Descriptor, marker, open};
-use crate::session::{join, right, route};
+use crate::object_descriptors::{Descriptor, open};
+use crate::session::{join, route};
 use crate::{errno, process};
 
 /// Whether descriptors may come that are objects.
@@ -14,8 +14,7 @@ pub fn is_expected() -> bool {
     route::posix_in_pool(Posix::SharedMemory) || route::posix_in_pool(Posix::Queue)
 }
 
-/// Takes a descriptor that has come from elsewhere into the table, if it is an object that this
-/// process may use as the descriptor says. Its name is no proof of that: anybody can write it.
+/// Takes a descriptor that has come from elsewhere into the table, if it is an object.
 #[cold]
 pub fn adopt(file: c_int) -> Option<Descriptor> {
     if !process::owns_its_memory() {
@@ -23,14 +22,8 @@ pub fn adopt(file: c_int) -> Option<Descriptor> {
     }
     join::join_in_time();
     errno::untouched(|| {
-        let found = marker::recognize(file)?;
         let _changing = Attaching::begin();
-        if !right::may_use(process::joined()?, found) {
-            return None;
-        }
-        let descriptor = found.descriptor;
-        open::keep(descriptor.object).ok()?;
-        open::register(file, descriptor).ok().map(|()| descriptor)
+        open::take_in(file)
     })
 }
 

@@ -139,21 +139,49 @@ fn preload_before(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
     Some(composed)
 }
 
+/// `LD_PRELOAD=` with those of `word` that are not our library.
+fn preload_without(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
+    let name = b"LD_PRELOAD=";
+    let all = word.to_bytes().get(name.len()..).unwrap_or_default();
+    let mut composed = Scratch::<u64>::new((word.to_bytes().len() + 1).div_ceil(8))?;
+    let others = all.split(|byte| b": ".contains(byte)).filter(|other| *other != library);
+    let mut used = 0;
+    let mut put = |byte: u8| {
+        composed.values()[used / 8] |= u64::from(byte) << (8 * (used % 8));
+        used += 1;
+    };
+    name.iter().for_each(|byte| put(*byte));
+    for (nth, other) in others.enumerate() {
+        (if nth > 0 { b":".iter() } else { [].iter() }).chain(other).for_each(|byte| put(*byte));
+    }
+    Some(composed)
+}
+
 /// What a list of words has.
 struct Found {
     /// Its words.
     count: usize,
     /// Which of ours it has.
     present: [bool; NAMES.len()],
-    /// Which of its words names other libraries than ours, and what is to be in its place.
+    /// Which of its words is LD_PRELOAD as it is not to be, and what is to be in its place.
     others: Option<(usize, Scratch<u64>)>,
 }
 
 /// # Safety
 /// As for [`Environment::completed`].
-unsafe fn look_through(envp: *const *const c_char, words: &[CString]) -> Found {
+unsafe fn look_through(
+    envp: *const *const c_char,
+    words: &[CString],
+    takes_library: bool,
+) -> Found {
     let library = library(words);
     let mut found = Found { count: 0, present: [false; NAMES.len()], others: None };
+    if !takes_library {
+        let is_preload = |word: &CString| name_of(word) == b"LD_PRELOAD";
+        for (seen, ours) in found.present.iter_mut().zip(words) {
+            *seen = is_preload(ours);
+        }
+    }
     if envp.is_null() {
         return found;
     }
@@ -171,9 +199,10 @@ unsafe fn look_through(envp: *const *const c_char, words: &[CString]) -> Found {
         }
         if let Some(library) = library
             && name == b"LD_PRELOAD"
-            && !preloads(&word.to_bytes()[name.len()..], library)
+            && preloads(&word.to_bytes()[name.len()..], library) != takes_library
         {
-            let composed = preload_before(word, library);
+            let compose = if takes_library { preload_before } else { preload_without };
+            let composed = compose(word, library);
             found.others = composed.map(|composed| (found.count, composed));
         }
         found.count += 1;
@@ -181,35 +210,35 @@ unsafe fn look_through(envp: *const *const c_char, words: &[CString]) -> Found {
 }
 
 impl Environment {
-    /// Completes `envp` for a program that replaces this one. Without the heap: callers may be
-    /// vfork children.
+    /// Completes `envp` for a program that replaces this one; `takes_library` says whether this
+    /// library is to be preloaded into it. Without the heap: callers may be vfork children.
     ///
     /// # Safety
     /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
-    pub unsafe fn completed(envp: *const *const c_char) -> Self {
+    pub unsafe fn completed(envp: *const *const c_char, takes_library: bool) -> Self {
         let rejoins = process::joined()
             .is_some_and(|session| session.client().others_busy() || exec::leaves_attaches());
         // SAFETY: the same contract.
-        unsafe { Self::with_words(envp, rejoins) }
+        unsafe { Self::with_words(envp, rejoins, takes_library) }
     }
 
     /// Completes `envp` for the program of a child, which has nothing to take over.
     ///
     /// # Safety
     /// As for [`Environment::completed`].
-    pub unsafe fn of_child(envp: *const *const c_char) -> Self {
+    pub unsafe fn of_child(envp: *const *const c_char, takes_library: bool) -> Self {
         // SAFETY: the same contract.
-        unsafe { Self::with_words(envp, false) }
+        unsafe { Self::with_words(envp, false, takes_library) }
     }
 
-    unsafe fn with_words(envp: *const *const c_char, rejoins: bool) -> Self {
+    unsafe fn with_words(envp: *const *const c_char, rejoins: bool, takes_library: bool) -> Self {
         // A thread has one child of vfork at a time: the last one is over.
         LeftBehind::give_back();
         let is_away = !process::owns_its_memory();
         let untouched = Self { original: envp, added: None, preload: None, is_away: false };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
         // SAFETY: the same contract.
-        let Found { count, present, others } = unsafe { look_through(envp, words) };
+        let Found { count, present, others } = unsafe { look_through(envp, words, takes_library) };
         if !rejoins && others.is_none() && present.iter().zip(words).all(|(seen, _)| *seen) {
             return untouched;
         }
@@ -271,6 +300,14 @@ mod tests {
             let mut composed = preload_before(word, b"/x/ours.so").unwrap();
             let text: Vec<u8> = composed.values().iter().flat_map(|w| w.to_le_bytes()).collect();
             assert_eq!(CStr::from_bytes_until_nul(&text).unwrap(), whole);
+        }
+        for (word, rest) in [
+            (c"LD_PRELOAD=/x/ours.so", c"LD_PRELOAD="),
+            (c"LD_PRELOAD=/x/ours.so:a.so b.so", c"LD_PRELOAD=a.so:b.so"),
+        ] {
+            let mut composed = preload_without(word, b"/x/ours.so").unwrap();
+            let text: Vec<u8> = composed.values().iter().flat_map(|w| w.to_le_bytes()).collect();
+            assert_eq!(CStr::from_bytes_until_nul(&text).unwrap(), rest);
         }
         assert!(preloads(b"=a.so:/x/ours.so", b"/x/ours.so"));
         assert!(!preloads(b"=a.so:/x/ours.so.old", b"/x/ours.so"));

@@ -9,7 +9,7 @@ use vshmem_session::{Posix, Session, SessionError};
 
 use crate::attached::mapping_cache;
 use crate::object_descriptors::inherited;
-use crate::session::{agent, caller, cancel, descriptor_limit, right, route};
+use crate::session::{agent, caller, cancel, descriptor_limit, route};
 use crate::{errno, log, process};
 
 /// How far setting up is, or which thread is at it: one word, so that a signal handler of that
@@ -120,7 +120,7 @@ fn take_over_descriptors() {
     if has_descriptors()
         && let Some(session) = process::inherited()
     {
-        inherited::take_over(session.client(), &|found| right::may_use(session, found));
+        inherited::take_over(session.client());
     }
 }
 

@@ -3,9 +3,8 @@
 //!
 //! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its
 //! own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do not come along.
-//! `right` decides about descriptors that have come from elsewhere, `descriptor_limit` finds one
-//! for joining. `caller`, `cancel`, `handlers` and `confined` follow what the program and its
-//! threads have asked for.
+//! `descriptor_limit` finds a descriptor for joining. `caller`, `cancel`, `handlers` and `confined`
+//! follow what the program and its threads have asked for.
 
 pub mod adjustments;
 pub mod agent;
@@ -23,7 +22,6 @@ pub mod handlers;
 pub mod join;
 pub mod outside;
 pub mod reap;
-pub mod right;
 pub mod route;
 pub mod signal_mask;
 pub mod thread_words;

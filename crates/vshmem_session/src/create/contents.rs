@@ -36,6 +36,7 @@ pub fn write_pool(
         prepare: request.prepare,
         backed: request.backed,
         node_ranges,
+        signing_key: uuid::Uuid::new_v4().as_u128(),
     };
     if request.dax {
         write_label(file, total, &new.uuid, page)?;

@@ -62,6 +62,7 @@ pub fn create_xen(
         prepare: request.prepare,
         backed: true,
         node_ranges: [NodeRange::NONE; NODE_RANGES],
+        signing_key: uuid::Uuid::new_v4().as_u128(),
     };
     let made = domain.link().and_then(|link| {
         lay_out(link.as_ref(), &layout, &new)

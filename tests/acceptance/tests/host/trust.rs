@@ -48,23 +48,27 @@ fn marker() -> std::path::PathBuf {
     build::public_program("tests/acceptance/programs", "marker")
 }
 
-/// Anybody can make a file with the name of the one behind a descriptor. A program that inherits
-/// it, of that user or of root, is not led to the object.
+/// Anybody can make a file with the name of the one behind a descriptor. A program that inherits it
+/// or receives it is not led to the object, whether it could open the object itself or not.
 pub fn forged() {
     if !root("a forged descriptor of an object of root's") {
         return;
     }
     let secret = Secret::new();
-    let nobody = || {
-        let mut command = Command::new("setpriv");
-        command.current_dir("/").args(build::NOBODY);
-        command
-    };
-    let forge = |command: &mut Command| run(command.args(secret.words()).arg(marker()).arg("read"));
-    let ran = forge(nobody().arg(marker()).args(["forge", &secret.file]));
-    assert_eq!(ran.clone().ok(), "nothing\n", "by who made it: {ran:?}");
-    let ran = forge(Command::new(marker()).current_dir("/").args(["forge", &secret.file]));
-    assert_eq!(ran.clone().ok(), "secret\n", "root can open the object: {ran:?}");
+    for (how, then) in [("forge", "read"), ("pass", "receive")] {
+        let by = |mut command: Command| {
+            let forged = command.arg(marker()).args([how, &secret.file]);
+            run(forged.args(secret.words()).arg(marker()).arg(then))
+        };
+        let mut nobody = Command::new("setpriv");
+        nobody.current_dir("/").args(build::NOBODY);
+        let ran = by(nobody);
+        assert_eq!(ran.clone().ok(), "nothing\n", "{how}, by another user: {ran:?}");
+        let mut root = Command::new("env");
+        root.current_dir("/");
+        let ran = by(root);
+        assert_eq!(ran.clone().ok(), "nothing\n", "{how}, by root, without the pool: {ran:?}");
+    }
     secret.pool.assert_clean();
 }
 

@@ -1,6 +1,7 @@
 //! `vshmem doctor`: what this machine has and lacks.
 
 pub mod devices;
+mod left;
 mod limits;
 mod line;
 mod memory;
@@ -53,6 +54,7 @@ impl Doctor {
         needed.push(memory::huge_pages());
         needed.extend(memory::home_nodes());
         needed.extend(notify::all());
+        needed.extend(left::line());
         needed.push(monitors::mpi(&origin));
         if origin != Origin::LabGuest {
             needed.extend(monitors::libvirt());

@@ -28,6 +28,8 @@ pub struct Contents {
     pub clients: Option<Vec<ClientLine>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locks: Option<Vec<LockLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<Vec<LeftLine>>,
 }
 
 impl Contents {
@@ -176,4 +178,14 @@ pub struct LockLine {
     pub lock: String,
     pub holder: Option<String>,
     pub committed: bool,
+}
+
+/// A program that has left the pool.
+#[derive(Debug, Serialize)]
+pub struct LeftLine {
+    pub program: String,
+    pub why: String,
+    pub user: String,
+    pub uid: u32,
+    pub pid: u32,
 }

@@ -8,14 +8,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use vshmem_ipc::{Kind, ObjectDetails, Pool};
+use vshmem_link::LeftProgram;
 use vshmem_session::open_pool;
 
+use crate::account::user_name;
 use crate::failure::{Failure, Outcome, unreadable};
 use crate::node_bytes::has_several_nodes;
 use crate::pool::Participants;
 use crate::{choice, show};
 
-use lines::Contents;
+use lines::{Contents, LeftLine};
 use view::View;
 
 /// Show what is in a pool and who uses it (as ipcs does).
@@ -40,6 +42,10 @@ pub struct Ls {
     /// Also who holds an internal lock at this moment.
     #[arg(long)]
     locks: bool,
+    /// Programs that have left the pool in this kernel, and why: the library was not loaded into
+    /// them, so they use the kernel's IPC. Yours and root's; for root, all users'.
+    #[arg(long)]
+    left: bool,
     /// The pool. Without: as `vshmem run` finds it.
     #[arg(long)]
     pool: Option<String>,
@@ -53,6 +59,7 @@ Examples:
   vshmem ls                      your private pool
   vshmem ls -m --pool job7       its segments
   vshmem ls --pool job7 --json
+  vshmem ls --left               what runs outside of the pool, and why
 
 A domain is alive, silent (alive, with clients, and no sign of life for 5 s: paused, or without an
 agent), evicted (declared gone; what it has attached is kept), or dead.";
@@ -77,7 +84,7 @@ impl Ls {
     fn look(&self, pool: &Pool) -> Result<Contents, Failure> {
         let name = pool.name();
         let posix = self.posix_shm || self.posix_queues;
-        let everything = !(posix || self.segments || self.queues || self.semaphores);
+        let everything = !(posix || self.segments || self.queues || self.semaphores || self.left);
         let view = View {
             participants: Participants::of(pool)?,
             waiters: pool.waiters().map_err(unreadable(&name))?,
@@ -105,7 +112,20 @@ impl Ls {
             clients: everything
                 .then(|| view.participants.clients.iter().map(|row| view.client(row)).collect()),
             locks,
+            left: self.left.then(|| left(pool)),
             pool: name,
         })
     }
+}
+
+fn left(pool: &Pool) -> Vec<LeftLine> {
+    let programs = vshmem_link::left_programs(&pool.superblock().uuid);
+    let line = |row: LeftProgram| LeftLine {
+        program: row.program,
+        why: row.why,
+        user: user_name(row.uid),
+        uid: row.uid,
+        pid: row.pid,
+    };
+    programs.into_iter().map(line).collect()
 }

@@ -1,8 +1,8 @@
 //! The tables that `ls` prints on a terminal.
 
 use super::lines::{
-    ClientLine, Common, Contents, DomainLine, LockLine, PosixCommon, PosixQueueLine, PosixShmLine,
-    QueueLine, SegmentLine, SemaphoreLine,
+    ClientLine, Common, Contents, DomainLine, LeftLine, LockLine, PosixCommon, PosixQueueLine,
+    PosixShmLine, QueueLine, SegmentLine, SemaphoreLine,
 };
 use super::view::UNLINKED;
 use crate::show;
@@ -19,6 +19,7 @@ pub fn text(contents: Contents) -> String {
         contents.domains.map(domains),
         contents.clients.map(clients),
         contents.locks.map(locks),
+        contents.left.map(left),
     ];
     let texts: Vec<String> = tables.iter().flatten().map(Table::to_string).collect();
     format!("Pool {}\n\n{}", show::sanitized(&contents.pool), texts.join("\n"))
@@ -169,6 +170,15 @@ fn locks(lines: Vec<LockLine>) -> Table {
     for line in lines {
         let change = if line.committed { "being carried out" } else { "not yet committed" };
         table.row(vec![line.lock, line.holder.unwrap_or_default(), change.into()]);
+    }
+    table
+}
+
+fn left(lines: Vec<LeftLine>) -> Table {
+    let mut table =
+        Table::new("Programs that left the pool", &["PROGRAM", "WHY", "USER", "FIRST PID"]);
+    for line in lines {
+        table.row(vec![line.program, line.why, line.user, line.pid.to_string()]);
     }
     table
 }

@@ -1,6 +1,6 @@
 //! The samples of one pool.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use vshmem_ipc::{Kind, ObjectActivity, ObjectDetails, Particulars, Pool};
 use vshmem_wire::DomainState;
@@ -28,6 +28,10 @@ const WAITS: Family =
     counter("vshmem_pool_waits_total", "Times that a thread has entered a wait queue.");
 const WAKEUPS: Family =
     counter("vshmem_pool_wakeups_total", "Times that another thread has ended such a wait.");
+const LEFT: Family = gauge(
+    "vshmem_pool_left_programs",
+    "Programs that have left the pool: the library was not loaded into them.",
+);
 const ALIVE: Family = gauge(
     "vshmem_domain_alive",
     "1 for a domain that takes part, 0 for one that is dead or evicted.",
@@ -74,6 +78,13 @@ pub fn add(pool: &Pool, name: &str, to: &mut Exposition) -> Result<(), Failure> 
     }
     to.add(WAITS, &labels, threads.iter().map(|thread| f64::from(thread.waits)).sum());
     to.add(WAKEUPS, &labels, threads.iter().map(|thread| f64::from(thread.wakeups)).sum());
+    let mut left: BTreeMap<String, u32> = BTreeMap::new();
+    for program in vshmem_link::left_programs(&pool.superblock().uuid) {
+        *left.entry(program.why).or_default() += 1;
+    }
+    for (why, count) in &left {
+        to.add(LEFT, &[("pool", name), ("why", why.as_str())], f64::from(*count));
+    }
     let waiting: Vec<_> = threads.iter().filter(|thread| thread.wait.is_some()).collect();
     for domain in &view.participants.domains {
         let line = view.domain(domain);

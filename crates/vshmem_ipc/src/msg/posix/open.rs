@@ -144,5 +144,6 @@ fn describe(
     let QueueSize { most_messages, most_bytes } = size;
     let new = NewQueue { limit: NO_LIMIT, most_messages, most_bytes };
     create::describe(txn, context.pool().layout(), &queue, &permission, new)?;
+    table::begin_generation(txn, slot)?;
     txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))
 }

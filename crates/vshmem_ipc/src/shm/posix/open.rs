@@ -175,6 +175,7 @@ fn make_object(
         let Some(object_slot) = object_slot else { return Ok(Err(Errno::NOSPC)) };
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
+        table::begin_generation(txn, slot)?;
         let bytes = memory.map_or(0, |memory| memory.bytes);
         txn.update(at!(slot, size_low), bytes as u32)?;
         txn.update(at!(slot, size_high), (bytes >> 32) as u32)?;

@@ -37,8 +37,10 @@ pub enum Outside {
     Musl,
     /// It cannot load a library of 64 bits.
     Narrow,
-    /// The dynamic linker ignores LD_PRELOAD.
+    /// The file gives privileges, so the dynamic linker ignores LD_PRELOAD.
     Privileged,
+    /// The process has another effective user or group than its real one: the same.
+    TwoUsers,
 }
 
 impl Outside {
@@ -49,6 +51,7 @@ impl Outside {
             Self::Musl => "is linked with musl",
             Self::Narrow => "is a 32-bit program",
             Self::Privileged => "runs with other privileges than its caller",
+            Self::TwoUsers => "is executed with different real and effective users or groups",
         }
     }
 
@@ -59,6 +62,10 @@ impl Outside {
             Self::Musl => "Use a build of it for glibc",
             Self::Narrow => "Use a 64-bit build of it",
             Self::Privileged => "Run a copy of it without setuid, setgid and file capabilities",
+            Self::TwoUsers => {
+                "Start the service as its own user: \
+                 `setpriv --reuid USER --regid GROUP --init-groups PROGRAM`"
+            }
         }
     }
 }
@@ -105,7 +112,8 @@ fn find(program: Program, path: &mut [u8]) -> Option<()> {
 
 /// A path that the program has passed, once the kernel has read it.
 fn checked<'a>(directory: c_int, path: *const c_char) -> Option<&'a [u8]> {
-    let flags = libc::AT_EMPTY_PATH;
+    // As execve(2): by the effective user, who may be another than the real one.
+    let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
     let words = [directory as usize, path.addr(), libc::F_OK as usize, flags as usize];
     // SAFETY: the call reads a path, and fails where there is none.
     let is_there = unsafe { system_call(libc::SYS_faccessat2, words) } == 0;
@@ -201,8 +209,9 @@ impl Executable {
     }
 
     fn outside(&self) -> Option<Outside> {
-        if self.is_privileged()? {
-            return Some(Outside::Privileged);
+        let secure = self.secure_execution()?;
+        if secure.is_some() {
+            return secure;
         }
         let read = |offset: u64, into: &mut [u8]| self.read(offset, into) == Some(into.len());
         match linking(&read)? {
@@ -214,15 +223,15 @@ impl Executable {
     }
 
     /// Whether the kernel will mark it as one whose environment is not to be trusted (AT_SECURE):
-    /// it gets other ids than those of its caller, or capabilities that its caller has not.
-    fn is_privileged(&self) -> Option<bool> {
+    /// it gets other ids than the real ones of its caller, or capabilities that its caller has not.
+    fn secure_execution(&self) -> Option<Option<Outside>> {
         let stat = rustix::fs::fstat(&self.file).ok()?;
         let mount = rustix::fs::fstatvfs(&self.file).ok()?;
         let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
         let gains = !mount.f_flag.contains(StatVfsMountFlags::NOSUID)
             && !rustix::thread::no_new_privs().ok()?;
-        let (mut next_uid, mut next_gid) =
-            (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let before = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let (mut next_uid, mut next_gid) = before;
         if gains && stat.st_mode & libc::S_ISUID != 0 {
             next_uid = stat.st_uid;
         }
@@ -243,7 +252,13 @@ impl Executable {
                 .is_ok_and(|bytes| bytes > 0)
         };
         let is_other = next_uid != uid.as_raw() || next_gid != gid.as_raw();
-        Some(is_other || gains && next_uid != 0 && has_capabilities())
+        Some(if is_other && (next_uid, next_gid) == before {
+            Some(Outside::TwoUsers)
+        } else if is_other || gains && next_uid != 0 && has_capabilities() {
+            Some(Outside::Privileged)
+        } else {
+            None
+        })
     }
 }
 

@@ -1,17 +1,19 @@
 //! Programs that run outside of the pool: what is executed and does not load this library uses the
-//! kernel's System V IPC silently. So a message says it before the program is executed, once for
-//! all programs that one `vshmem run` has started.
+//! kernel's System V IPC silently. So they are written down (`list`), for `vshmem ls --left`; and a
+//! message says it before the program is executed, once for all programs that one `vshmem run` has
+//! started, on standard error when that is a terminal, or when VSHMEM_LOG asks for it.
 //!
-//! It is said on standard error when that is a terminal, or when VSHMEM_LOG asks for it; otherwise
-//! nothing is looked at. Callers may be children of vfork: no heap, and the file that marks what
-//! has been said is made with one system call.
+//! Callers may be children of vfork: no heap, and the file that marks what has been said is made
+//! with one system call.
 
 mod content;
 mod elf;
 mod file;
+mod line;
+mod list;
 
 use std::ffi::CStr;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,27 +23,31 @@ use vshmem_mem::{Scratch, unless_confined};
 use crate::errno;
 use crate::session::environment;
 use file::Outside;
+use line::Line;
 
 pub use file::Program;
 
-/// Says that a program is about to run outside of the pool, if that is known and was not said yet.
-pub fn tell(program: Program) {
+/// Looks at a program that is about to be executed, and says and writes down that it runs outside
+/// of the pool if that is known. Whether this library is to be preloaded into it: musl's dynamic
+/// linker ends a program for that.
+pub fn look(program: Program) -> bool {
+    let found = errno::untouched(|| unless_confined(|| look_at(program)));
+    found.flatten() != Some(Outside::Musl)
+}
+
+fn look_at(program: Program) -> Option<Outside> {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if SAID.load(Ordering::Relaxed) {
-        return;
+    let mut room = Scratch::<u8>::new(file::ROOM)?;
+    let (outside, culprit) = file::examine(program, room.values())?;
+    list::enter(outside, culprit);
+    if !SAID.load(Ordering::Relaxed)
+        && is_heard()
+        && !SAID.swap(true, Ordering::Relaxed)
+        && is_first()
+    {
+        say(outside, culprit);
     }
-    errno::untouched(|| {
-        unless_confined(|| {
-            if !is_heard() {
-                return;
-            }
-            let Some(mut room) = Scratch::<u8>::new(file::ROOM) else { return };
-            let Some((outside, culprit)) = file::examine(program, room.values()) else { return };
-            if !SAID.swap(true, Ordering::Relaxed) && is_first() {
-                say(outside, culprit);
-            }
-        });
-    });
+    Some(outside)
 }
 
 /// Whether a user reads what is said.
@@ -85,60 +91,4 @@ fn say(outside: Outside, culprit: &CStr) {
     );
     // There is no place to report a failure.
     let _ = rustix::io::write(standard_error(), line.written());
-}
-
-/// A line without the heap. What does not fit is cut off.
-struct Line {
-    bytes: [u8; 640],
-    used: usize,
-}
-
-impl Line {
-    /// So much of a path is shown.
-    const SHOWN: usize = 256;
-
-    fn new() -> Self {
-        Self { bytes: [0; 640], used: 0 }
-    }
-
-    /// Another user's text, for a terminal. Behind 0xc2, in UTF-8, 0x80 to 0x9f are control
-    /// characters as well; and by themselves on a terminal of 8-bit characters.
-    fn put(&mut self, text: &[u8]) {
-        let mut before = 0;
-        for &byte in text.iter().take(Self::SHOWN) {
-            let is_high_control = (0x80..0xa0).contains(&byte) && (before == 0xc2 || before < 0x80);
-            self.push(if byte.is_ascii_control() || is_high_control { b'?' } else { byte });
-            before = byte;
-        }
-    }
-
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.used) {
-            (*place, self.used) = (byte, self.used + 1);
-        }
-    }
-
-    fn written(&self) -> &[u8] {
-        &self.bytes[..self.used]
-    }
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().for_each(|byte| self.push(byte));
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Line;
-
-    #[test]
-    fn names_of_programs_write_nothing_but_text_on_a_terminal() {
-        let mut line = Line::new();
-        line.put("a\u{1b}[2J\u{9b}2J\u{e4}\u{20ac}".as_bytes());
-        line.put(b"\x9b2J");
-        assert_eq!(line.written(), b"a?[2J\xc2?2J\xc3\xa4\xe2\x82\xac?2J");
-    }
 }
