@@ -15,4 +15,5 @@ step crash-points 900 built crates/vshmem_ipc crash --quiet
 step oracle 600 with_pool 1G env SECONDS_EACH=60 JOBS="$(nproc)" tests/conformance/compare.sh build/conformance/probe "$posix"
 step share 300 with_pool 1G tests/conformance/share/run.sh build/conformance/share "$vshmem" "$pool"
 step limits 300 tests/conformance/limits.sh build/conformance/probe "$vshmem" "$pool-limits"
+step many-waiters 300 tests/conformance/many_waiters.sh build/conformance/probe "$vshmem" "$pool-waiters"
 step deaths 300 tests/deaths/run.sh "$vshmem" 8 64 8

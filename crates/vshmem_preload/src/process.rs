@@ -71,6 +71,14 @@ pub fn word_of_process() -> &'static AtomicU32 {
     unsafe { &*mark.add(1) }
 }
 
+/// Which thread is making a client of a child that was created without passing through this
+/// library, and what it has done of that ([`crate::session::child`]): two words, 0 in every child.
+pub fn words_of_child() -> Option<[&'static AtomicU32; 2]> {
+    let mark = MARK.load(Ordering::Relaxed);
+    // SAFETY: the page has room for them, and is never unmapped.
+    (!mark.is_null()).then(|| unsafe { [&*mark.add(2), &*mark.add(3)] })
+}
+
 /// In place of [`word_of_process`] where the kernel wipes no page: for children that this library
 /// knows of.
 static WORD_OF_KNOWN: AtomicU32 = AtomicU32::new(0);

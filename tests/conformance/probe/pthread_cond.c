@@ -96,6 +96,46 @@ CASE(pthread_cond_broadcast_wakes_all)
 	say("broadcast: %s, came %d", said(r), p->words[2]);
 }
 
+static void wait_once(void *context)
+{
+	struct page *p = context;
+	pthread_mutex_lock(&p->mutex);
+	p->words[1] = p->words[1] + 1;
+	pthread_cond_wait(&p->cond, &p->mutex);
+	p->words[2] = p->words[2] + 1;
+	pthread_mutex_unlock(&p->mutex);
+}
+
+static void pass_by(void *context)
+{
+	struct page *p = context;
+	pthread_mutex_lock(&p->mutex);
+	pthread_mutex_unlock(&p->mutex);
+}
+
+static void pass_by_and_be_killed(void *context)
+{
+	pass_by(context);
+	raise(SIGKILL);
+}
+
+/* A wait may end without a reason; the end of others is none. */
+CASE(pthread_cond_others_end)
+{
+	struct page *p = scene(), *other = scene();
+	pid_t waiter = start(wait_once, p);
+	await_waiting(p, 1, waiter);
+	for (int i = 0; i < turns(10); i++) {
+		finish(start(pass_by, other));
+		finish(start(pass_by_and_be_killed, p));
+		await_asleep(waiter);
+	}
+	say("others have ended: came %d", p->words[2]);
+	may_pass(p, 1, pthread_cond_signal);
+	finish(waiter);
+	say("came %d", p->words[2]);
+}
+
 CASE(pthread_cond_many_signals)
 {
 	struct page *p = scene();

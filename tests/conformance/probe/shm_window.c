@@ -167,6 +167,32 @@ CASE(shm_window_pages_of_others)
 	say_pages("shown", r.at[3], 2, 'D');
 }
 
+/* The kernel unmaps first: the last attach of a removed segment is the segment's end. */
+CASE(shm_window_pages_of_a_removed_segment)
+{
+	unsigned char there;
+	int a = segment_of(2 * PAGE);
+	char *at = attach(a), *second = attach(a);
+	at[PAGE] = '1';
+	shmctl(a, IPC_RMID, NULL);
+	say("attached twice: %s", got(show(at, 2 * PAGE, 0)));
+	say("one of two pages: %s", got(show(at, PAGE, 1)));
+	say("it holds %c", at[0]);
+	say("attaches %ld", attaches(a));
+	shmdt(second);
+	say("the other page: %s", got(show(at + PAGE, PAGE, 0)));
+	say("all that is left: %s", got(show(at, 2 * PAGE, 0)));
+	shmdt(at);
+	int b = segment_of(2 * PAGE);
+	at = attach(b);
+	shmctl(b, IPC_RMID, NULL);
+	say("attached once: %s", got(show(at, 2 * PAGE, 0)));
+	say("mapped: %s", got(mincore(at, PAGE, &there)));
+	say("again: %s", got(show(at, 2 * PAGE, 0)));
+	struct shmid_ds state;
+	say("the segment: %s", got(shmctl(b, IPC_STAT, &state)));
+}
+
 CASE(shm_window_pages_refused)
 {
 	int a = segment_of(2 * PAGE);

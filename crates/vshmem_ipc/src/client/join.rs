@@ -7,7 +7,7 @@ use vshmem_sync::{Fault, SlotGuard, SlotOwner, Txn, field, load_cell, load_value
 use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Registry};
 
 use crate::context::wait_file::WaitFile;
-use crate::context::{Context, Upcalls, WakeScope};
+use crate::context::{Context, Upcalls, WakeScope, await_slot};
 use crate::listing::client_rows;
 use crate::msg;
 use crate::pool::clients::{
@@ -186,10 +186,12 @@ fn name_words(context: &Context, txn: &mut Txn<'_>, slot: u64) -> Result<(), Fau
 pub(crate) fn joining_slot_guard(context: &Context) -> Result<SlotGuard<'_>, JoinError> {
     let threads = context.pool.layout().threads;
     let slot_owner = SlotOwner { client: context.as_joining(), list: None };
-    context
-        .slot_cache
-        .take(context.pool.map(), threads, slot_owner)?
-        .ok_or(JoinError::Full { table: limit_name!(threads), count: threads.count })
+    let take = || context.slot_cache.take(context.pool.map(), threads, slot_owner);
+    let taken = match take()? {
+        None => await_slot(take)?,
+        taken => taken,
+    };
+    taken.ok_or(JoinError::Full { table: limit_name!(threads), count: threads.count })
 }
 
 /// Reaps the clients of this domain that have ended.

@@ -16,12 +16,13 @@ pub(crate) mod waker_cpu_cache;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::io::Errno;
-use vshmem_mem::{AtomicU32, AtomicU64, Ordering};
+use rustix::thread::{Timespec, nanosleep};
+use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering};
 use vshmem_sync::{
     Doorbell, Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, WaitWords,
     field, load_value,
 };
-use vshmem_wire::{ClientId, ClientSlot, DomainSlot, DomainState, ProcessRef, ThreadSlot};
+use vshmem_wire::{Area, ClientId, ClientSlot, DomainSlot, DomainState, ProcessRef, ThreadSlot};
 
 use crate::context::chunk_cache::ChunkCache;
 use crate::context::reclaim_position::ReclaimPosition;
@@ -95,6 +96,28 @@ pub(crate) struct Context {
 
 /// Domain of a process that does not know its own yet.
 const UNKNOWN_DOMAIN: u32 = 127;
+
+/// One of the ways in which a [`SlotCache`] gives a slot.
+type TakeSlot<'a> =
+    fn(&'a SlotCache, &'a Map, Area, SlotOwner) -> Result<Option<SlotGuard<'a>>, Fault>;
+
+/// Takes a thread slot when there was none just now. The reserved ones are used by calls that do
+/// not sleep, so one is free soon; all stay taken only while as many processes are stopped.
+pub(crate) fn await_slot<T, E>(
+    mut take: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
+    const TRIES: u32 = 100;
+    const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
+    for _ in 0..TRIES {
+        // Past libc, whose nanosleep is a cancellation point.
+        let _ = nanosleep(&PAUSE);
+        let taken = take()?;
+        if taken.is_some() {
+            return Ok(taken);
+        }
+    }
+    Ok(None)
+}
 
 /// `VSHMEM_SPIN=0` forbids waiting threads to look before they sleep.
 fn may_not_spin() -> bool {
@@ -227,9 +250,33 @@ impl Context {
         if process_ref.domain == self.domain() { process_ref.pid } else { 0 }
     }
 
-    /// A thread slot for one call.
+    /// A thread slot for one call. Where few are left it is one that the call cannot sleep in
+    /// ([`SlotGuard::may_sleep`]).
     #[inline]
     pub(crate) fn slot_guard(&self) -> Result<SlotGuard<'_>, Failure> {
+        match self.slot_guard_by(SlotCache::take) {
+            Err(Failure::Errno(Errno::NOMEM)) => self.slot_guard_later(),
+            taken => taken,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slot_guard_later(&self) -> Result<SlotGuard<'_>, Failure> {
+        let later = await_slot(|| match self.slot_guard_by(SlotCache::take) {
+            Err(Failure::Errno(Errno::NOMEM)) => Ok(None),
+            taken => taken.map(Some),
+        })?;
+        later.ok_or(Errno::NOMEM.into())
+    }
+
+    /// A thread slot to sleep in.
+    pub(crate) fn slot_guard_to_sleep(&self) -> Result<SlotGuard<'_>, Failure> {
+        self.slot_guard_by(SlotCache::take_to_sleep)
+    }
+
+    #[inline]
+    fn slot_guard_by<'a>(&'a self, take: TakeSlot<'a>) -> Result<SlotGuard<'a>, Failure> {
         if !self.is_current() {
             return Err(Fault::Evicted.into());
         }
@@ -237,7 +284,8 @@ impl Context {
         let client = self.client_id();
         let list = slot_of(layout, client).map(|slot| field!(slot, ClientSlot, threads));
         let slot_owner = SlotOwner { client, list: list.ok() };
-        let take = || self.slot_cache.take(map, layout.threads, slot_owner).map_err(Failure::from);
+        let take =
+            || take(&self.slot_cache, map, layout.threads, slot_owner).map_err(Failure::from);
         match take()? {
             Some(slot_guard) => {
                 if slot_guard.is_surplus() {

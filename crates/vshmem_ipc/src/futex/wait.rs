@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::Timespec;
 use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled};
 use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, field, load_value, with_lock};
 use vshmem_wire::{Registry, ThreadSlot, WaitKind};
@@ -15,8 +14,14 @@ use crate::pool::threads::thread_at;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::{wait_queue, waker_cpus};
 
-/// How long a thread sleeps for which the pool has no thread slot.
-const NO_SLOT: Duration = Duration::from_millis(1);
+/// How soon a thread looks at its word again for which the pool has no thread slot: at first, and
+/// at last.
+const SOON: Duration = Duration::from_micros(50);
+const BOUND: Duration = Duration::from_millis(4);
+/// In one of how many looks it asks for a slot again, which is a search of the whole table, and
+/// looks after the agent.
+const ASKS: u32 = 16;
+const LOOKS_AFTER: u32 = 256;
 
 /// Looks while `waits`, for about as long as a sleep costs. True once it does not wait any more.
 pub(crate) fn spin(context: &Context, waits: &mut dyn FnMut() -> bool) -> bool {
@@ -36,20 +41,23 @@ pub(crate) fn wait(
     if !waits() {
         return Ok(WaitEnd::Changed);
     }
-    let span = deadline.map(Deadline::remaining);
-    if span.is_some_and(|span| span.is_zero()) {
+    if deadline.is_some_and(|deadline| deadline.remaining().is_zero()) {
         return Ok(WaitEnd::TimedOut);
     }
-    let slot_guard = match context.slot_guard() {
-        Err(Failure::Errno(Errno::NOMEM)) => {
-            sleep_shortly(span.map_or(NO_SLOT, |span| span.min(NO_SLOT)));
-            let is_interrupted = signals_handled() != signals_seen;
-            return Ok(if is_interrupted { WaitEnd::Interrupted } else { WaitEnd::Changed });
-        }
-        slot_guard => slot_guard?,
+    let slot_guard = match poll_for_slot(context, waits, deadline, signals_seen)? {
+        Polled::Slot(slot_guard) => slot_guard,
+        Polled::Ended(end) => return Ok(end),
     };
-    let end = span.map(|span| Instant::now().after(span));
-    let woken = sleep_in(context, &slot_guard, (bucket, offset), waits, end, signals_seen)?;
+    let end = deadline.map(|deadline| Instant::now().after(deadline.remaining()));
+    let woken = loop {
+        let at = (bucket, offset);
+        let woken = sleep_in(context, &slot_guard, at, waits, end, signals_seen)?;
+        // A client has ended. The thread that this does not concern sleeps on, and its caller does
+        // not learn of it: a word that says that it is still to sleep says so to wakers as well.
+        if woken != Some(Woken::Done(wake::CLIENT_ENDED)) || !waits() {
+            break woken;
+        }
+    };
     Ok(match woken {
         None | Some(Woken::Retry) => WaitEnd::Changed,
         Some(Woken::Done(others)) => WaitEnd::Woken { more: others != 0 },
@@ -60,10 +68,45 @@ pub(crate) fn wait(
     })
 }
 
-/// Past libc, whose nanosleep is a cancellation point.
-fn sleep_shortly(span: Duration) {
-    let nanos = i64::from(span.subsec_nanos());
-    let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: nanos });
+/// What came first: a slot to sleep in, or the end of the wait.
+enum Polled<'a> {
+    Slot(SlotGuard<'a>),
+    Ended(WaitEnd),
+}
+
+/// A slot to sleep in. While there is none, the thread cannot be found by those that wake others:
+/// it polls its word.
+fn poll_for_slot<'a>(
+    context: &'a Context,
+    waits: &mut dyn FnMut() -> bool,
+    deadline: Option<Deadline>,
+    signals_seen: u32,
+) -> Result<Polled<'a>, Failure> {
+    let mut looked = 0u32;
+    loop {
+        if looked.is_multiple_of(ASKS) {
+            match context.slot_guard_to_sleep() {
+                Err(Failure::Errno(Errno::NOMEM)) => {}
+                slot_guard => return Ok(Polled::Slot(slot_guard?)),
+            }
+        }
+        if looked % LOOKS_AFTER == LOOKS_AFTER - 1 {
+            context.watchdog();
+        }
+        let pause = (SOON * 2u32.saturating_pow(looked / 4)).min(BOUND);
+        sleep::sleep_shortly(deadline.map_or(pause, |deadline| deadline.remaining().min(pause)));
+        looked = looked.wrapping_add(1);
+        // Before the deadline: what has come in time counts.
+        if !waits() {
+            return Ok(Polled::Ended(WaitEnd::Changed));
+        }
+        if signals_handled() != signals_seen {
+            return Ok(Polled::Ended(WaitEnd::Interrupted));
+        }
+        if deadline.is_some_and(|deadline| deadline.remaining().is_zero()) {
+            return Ok(Polled::Ended(WaitEnd::TimedOut));
+        }
+    }
 }
 
 fn goes_on(deadline: Deadline) -> bool {
@@ -124,6 +167,6 @@ fn enter(
         let map = txn.lock_context().map;
         map.store(field!(at, ThreadSlot, argument), offset, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), process_ref)?;
-        wait_queue::enqueue(txn, layout, wait_queue, slot, WaitKind::Address, bucket.index)
+        wait_queue::enqueue(txn, layout, wait_queue, slot_guard, WaitKind::Address, bucket.index)
     })
 }

@@ -12,6 +12,10 @@ use crate::pool::threads::thread_at;
 use crate::wait::doorbell;
 use crate::wait::wait_queue::{self, WakeList};
 
+/// What a thread is told that is woken because a client has ended: it is to look again, and others
+/// sleep. 0: woken at its address, no others do; 1: others do.
+pub(super) const CLIENT_ENDED: u32 = 2;
+
 /// Threads woken in one change: five words each.
 const AT_ONCE: usize = 8;
 
@@ -72,7 +76,10 @@ pub(super) fn wake_some(
         let (sleepers, more) = find(txn, layout, bucket, offset, most)?;
         // Whether others are left asleep: the woken threads are told, and have to see to them.
         let is_last = sleepers.len() as u32 == most;
-        let result = u32::from(offset.is_none() || (more && is_last));
+        let result = match offset {
+            Some(_) => u32::from(more && is_last),
+            None => CLIENT_ENDED,
+        };
         for &slot in &sleepers {
             wait_queue::dequeue(txn, layout, wait_queue, slot, WaitState::Done, result)?;
             wakes.add(slot);

@@ -104,10 +104,14 @@ pub(crate) fn receive_from(
         let waited = Waited { signals_seen, deadline, may_return: turns > 0 };
         if let Some(chunk) = receive_in_line(context, queue, wanted, waited, caller)? {
             let delivered = deliver_chunk(context, chunk, wanted, deliver);
-            let slot_guard = context.slot_guard()?;
-            let _ = chunks::release(context, &context.lock_context_of(&slot_guard), chunk);
+            // The message is the caller's, whether its chunk can be given back now or not.
+            if let Ok(slot_guard) = context.slot_guard() {
+                let _ = chunks::release(context, &context.lock_context_of(&slot_guard), chunk);
+            }
             return delivered;
         }
+        // From here on it has begun to wait.
+        signals_seen.get_or_insert_with(signals_before_wait);
     }
 }
 
@@ -121,8 +125,8 @@ struct Waited {
     may_return: bool,
 }
 
-/// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as
-/// may only be where `may_return`.
+/// Receives under the lock, and sleeps for it. `None`: it is to be tried again. There is a message
+/// in the ring after all, as may only be where `may_return`; or there was no slot to sleep in.
 fn receive_in_line(
     context: &Context,
     queue: &Queue,
@@ -158,7 +162,12 @@ fn receive_in_line(
     if let (Err(_), Some(chunk)) = (&received, copy) {
         let _ = chunks::release(context, &lock_context, chunk);
     }
-    received
+    match received {
+        Err(failure) => {
+            serve::poll_without_slot(failure, &slot_guard, receiver.until).map(|()| None)
+        }
+        received => received,
+    }
 }
 
 /// Copies a message that this client owns out to the caller.
@@ -213,7 +222,8 @@ fn receive_until(
         if signals_handled() != until.signals_seen && gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        let may_lie_beside = may_return && !wanted.no_wait;
+        // Without a slot to sleep in, a tail that was closed for nothing would stay closed.
+        let may_lie_beside = may_return && !wanted.no_wait && slot_guard.may_sleep();
         let joined = match may_lie_beside {
             true => flatten(wait_with_ring::enqueue_with_ring(
                 context,

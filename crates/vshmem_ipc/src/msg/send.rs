@@ -36,8 +36,9 @@ pub(crate) enum Sent {
     Yes,
     /// It is sent, and the call has slept before.
     AfterSleep,
-    /// The call has slept, and then found the ring open: the message is not sent yet.
-    RingIsOpen,
+    /// The call has slept, and then found the ring open, or had no slot to sleep in: the message is
+    /// not sent yet.
+    NotYet,
 }
 
 /// msgsnd(2).
@@ -106,7 +107,7 @@ pub(crate) fn send_to(
         let slow = Slow { no_wait, may_use_ring, until, ended_registration };
         match send_to_list(context, queue, mtype, payload, slow, &mut gone, caller)? {
             Sent::Yes | Sent::AfterSleep => break,
-            Sent::RingIsOpen => {}
+            Sent::NotYet => {}
         }
     }
     if was_full {
@@ -172,6 +173,13 @@ fn send_to_list(
             Sender { context, queue, header, chunk, slow, caller, slot_guard: &slot_guard };
         send_until(&sender, gone)
     });
+    let sent = match sent {
+        Err(failure) => serve::poll_without_slot(failure, &slot_guard, slow.until).map(|()| {
+            *gone = Errno::IDRM;
+            Sent::NotYet
+        }),
+        sent => sent,
+    };
     match sent {
         Ok(Sent::Yes) => {
             if let Some(began) = began {
@@ -179,7 +187,7 @@ fn send_to_list(
             }
         }
         Ok(Sent::AfterSleep) => {}
-        Ok(Sent::RingIsOpen) | Err(_) => {
+        Ok(Sent::NotYet) | Err(_) => {
             let _ = chunks::release(context, &lock_context, chunk);
         }
     }
@@ -239,7 +247,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
             _ => *gone = Errno::IDRM,
         }
         if slow.may_use_ring && await_ring(context, queue, &mut Some(signals_seen)) {
-            return Ok(Sent::RingIsOpen);
+            return Ok(Sent::NotYet);
         }
     }
 }
@@ -286,7 +294,7 @@ fn put_in_list(
         map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
         let wait_queue = queue.senders();
-        wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, WaitKind::Send, queue.index)?;
+        wait_queue::enqueue(txn, layout, wait_queue, slot_guard, WaitKind::Send, queue.index)?;
         Ok(Ok(None))
     });
     let sent = flatten(step)?;

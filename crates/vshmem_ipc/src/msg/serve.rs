@@ -1,6 +1,9 @@
 //! Sleeping at a queue, and serving those who sleep.
 
-use vshmem_mem::{Instant, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use vshmem_mem::{Instant, Ordering, signals_handled};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
 
@@ -22,6 +25,29 @@ pub(crate) struct WaitsUntil {
     pub deadline: Option<Instant>,
     /// A signal handler has run when there are more.
     pub signals_seen: u32,
+}
+
+/// How long a call waits that has to sleep, and has no thread slot for that.
+const NO_SLOT: Duration = Duration::from_millis(4);
+
+/// To be called when a call fails under the lock. When that is because it has to sleep and was not
+/// given a slot for that, it is to be tried once more: queues have no error for it.
+pub(crate) fn poll_without_slot(
+    failure: Failure,
+    slot_guard: &SlotGuard<'_>,
+    until: WaitsUntil,
+) -> Result<(), Failure> {
+    let refused = Failure::Fault(Fault::Refused(Errno::NOMEM.raw_os_error()));
+    if failure != refused || slot_guard.may_sleep() {
+        return Err(failure);
+    }
+    let left = until.deadline.map(|end| end.remaining(Instant::now()));
+    sleep::sleep_shortly(left.unwrap_or(NO_SLOT).min(NO_SLOT));
+    if signals_handled() != until.signals_seen {
+        return Err(Errno::INTR.into());
+    }
+    let is_over = left.is_some_and(|left| left.is_zero());
+    if is_over { Err(Errno::TIMEDOUT.into()) } else { Ok(()) }
 }
 
 /// Sleeps in a wait queue of the queue; `has_spun` says that it need not spin first.

@@ -53,7 +53,7 @@ pub(crate) fn join_receivers(
     txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
     txn.update(field!(at, ThreadSlot, message), 0)?;
     let wait_queue = queue.receivers();
-    wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, WaitKind::Receive, queue.index)
+    wait_queue::enqueue(txn, layout, wait_queue, slot_guard, WaitKind::Receive, queue.index)
 }
 
 /// What became of a message when it met the sleeping receivers.

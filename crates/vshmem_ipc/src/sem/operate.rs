@@ -153,14 +153,17 @@ struct Call<'a> {
 struct Attempt {
     /// What the call returns when the set has gone.
     gone: Errno,
-    /// Why this call does not sleep again: a peer may keep on sending it to try again.
+    /// Why this call does not sleep, or not again: the pool has no thread slot for that, or a peer
+    /// may keep on sending it to try again.
     over: Option<Errno>,
 }
 
 fn semop_until(call: &Call<'_>, mut has_spun: bool) -> Result<(), Failure> {
     // A thread that has spun has waited already, for others to see.
     let gone = if has_spun { Errno::IDRM } else { Errno::INVAL };
-    let over = (has_spun && signals_handled() != call.signals_seen).then_some(Errno::INTR);
+    let is_interrupted = has_spun && signals_handled() != call.signals_seen;
+    let no_slot = (!call.slot_guard.may_sleep()).then_some(Errno::NOMEM);
+    let over = if is_interrupted { Some(Errno::INTR) } else { no_slot };
     let mut attempt = Attempt { gone, over };
     let mut records = 0;
     loop {
@@ -316,7 +319,8 @@ fn enqueue_self(
     } else if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
         txn.update(mixed, 0)?;
     }
-    wait_queue::enqueue(txn, layout, set.wait_queue(), slot, WaitKind::Semaphore, set.index)
+    let wait_queue = set.wait_queue();
+    wait_queue::enqueue(txn, layout, wait_queue, call.slot_guard, WaitKind::Semaphore, set.index)
 }
 
 /// Opens the fast path again after a waiter has left, if it was the last one.

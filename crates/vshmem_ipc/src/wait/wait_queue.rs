@@ -6,7 +6,7 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{WaiterRecord, show_waiter};
-use vshmem_sync::{Fault, Txn, field};
+use vshmem_sync::{Fault, SlotGuard, Txn, field};
 use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
 use crate::pool::threads::thread_at;
@@ -33,15 +33,23 @@ impl WaitQueue {
     }
 }
 
-/// Puts `slot`, which is the calling thread's, at the end of the wait queue, as waiting.
+/// Puts the calling thread's slot at the end of the wait queue, as waiting.
+///
+/// # Errors
+/// ENOMEM when it has one of the slots that are kept for calls that do not sleep: one of these has
+/// to wake those that do.
 pub(crate) fn enqueue(
     txn: &mut Txn<'_>,
     layout: &Layout,
     wait_queue: WaitQueue,
-    slot: u32,
+    slot_guard: &SlotGuard<'_>,
     kind: WaitKind,
     object: u32,
 ) -> Result<(), Fault> {
+    if !slot_guard.may_sleep() {
+        return Err(Fault::Refused(Errno::NOMEM.raw_os_error()));
+    }
+    let slot = slot_guard.slot;
     let at = thread_at(layout, slot)?;
     // Before the change can happen: a handler may run the moment that it has.
     show_waiter(wait_queue.shown(slot));

@@ -7,7 +7,7 @@ use crate::fixture::*;
 use vshmem_ipc::{Client, Errno, Kind, Pool, WaitEnd, Woke};
 use vshmem_mem::{Clock, Deadline, signals_handled};
 use vshmem_sync::field;
-use vshmem_wire::{FutexBucket, futex_bucket};
+use vshmem_wire::{FutexBucket, Geometry, futex_bucket};
 
 /// An offset in the data pages.
 fn address(pool: &Pool, word: u64) -> u64 {
@@ -108,6 +108,36 @@ fn a_thread_that_does_not_sleep_passes_a_wake_up_on() {
 }
 
 #[test]
+fn a_thread_that_finds_no_slot_to_sleep_in_looks_at_its_word() {
+    let pool = pool_of(Geometry { threads: 4, ..small() });
+    let me = join(&pool, 10);
+    let here = address(&pool, 1);
+    let (word, looks) = (AtomicU64::new(0), AtomicU64::new(0));
+    let waits = || {
+        looks.fetch_add(1, Ordering::SeqCst);
+        word.load(Ordering::SeqCst) == 0
+    };
+    std::thread::scope(|scope| {
+        let sleepers: Vec<_> = (0..3).map(|_| scope.spawn(|| sleep(&me, here, &word))).collect();
+        until("all slots are slept in", || asleep(&pool) == 3);
+        let until_then = monotonic(Duration::from_millis(1));
+        let ended = me.futex_wait(here, &mut || true, until_then, signals_handled());
+        assert_eq!(ended, Ok(WaitEnd::TimedOut));
+        let poller = scope.spawn(|| me.futex_wait(here, &mut { waits }, None, signals_handled()));
+        until("it looks", || looks.load(Ordering::SeqCst) > 100);
+        assert_eq!(asleep(&pool), 3);
+        word.store(1, Ordering::SeqCst);
+        assert_eq!(poller.join().unwrap(), Ok(WaitEnd::Changed));
+        let woke = me.futex_wake(here, u32::MAX);
+        assert_eq!(woke, Ok(Woke { threads: 3, more: false }));
+        for sleeper in sleepers {
+            assert_eq!(sleeper.join().unwrap(), Ok(WaitEnd::Woken { more: false }));
+        }
+    });
+    empty(&pool, &me);
+}
+
+#[test]
 fn who_need_not_sleep_or_not_for_longer_leaves_no_trace() {
     let pool = pool();
     let me = join(&pool, 10);
@@ -146,29 +176,49 @@ fn what_is_no_word_of_a_program_is_refused() {
     empty(&pool, &me);
 }
 
+/// Those whom the end concerns find their words changed, or the owner of a lock gone: here every
+/// other one. The others' calls go on.
 #[test]
-fn the_end_of_a_client_wakes_everyone_who_sleeps_by_address() {
+fn the_end_of_a_client_wakes_those_by_address_whom_it_concerns() {
     let pool = pool();
     let (me, far) = (join(&pool, 10), join_in(&pool, "b", 20));
-    let word = AtomicU64::new(0);
     for evicted in [false, true] {
         let dead = join_in(&pool, "c", 30);
+        let (words, looks) = ([const { AtomicU64::new(0) }; 12], [const { AtomicU64::new(0) }; 12]);
         std::thread::scope(|scope| {
             let sleepers: Vec<_> = (0..12)
                 .map(|nth| {
-                    let who = if nth % 2 == 0 { &me } else { &far };
-                    let (word, offset) = (&word, address(&pool, nth));
-                    scope.spawn(move || sleep(who, offset, word))
+                    let who = if nth % 4 < 2 { &me } else { &far };
+                    let (word, looks) = (&words[nth], &looks[nth]);
+                    let offset = address(&pool, nth as u64);
+                    scope.spawn(move || {
+                        let mut waits = || {
+                            looks.fetch_add(1, Ordering::SeqCst);
+                            word.load(Ordering::SeqCst) == 0
+                        };
+                        who.futex_wait(offset, &mut waits, None, signals_handled())
+                    })
                 })
                 .collect();
             until("all asleep", || asleep(&pool) == 12);
+            for word in words.iter().step_by(2) {
+                word.store(1, Ordering::SeqCst);
+            }
             if evicted {
                 me.evict_domain(dead.domain()).unwrap();
             } else {
                 me.reap(dead.client_id()).unwrap();
             }
-            for sleeper in sleepers {
-                assert_eq!(sleeper.join().unwrap(), Ok(WaitEnd::Woken { more: true }));
+            let looked = || looks.iter().skip(1).step_by(2).all(|n| n.load(Ordering::SeqCst) == 4);
+            let ended = || sleepers.iter().filter(|sleeper| sleeper.is_finished()).count();
+            until("six back", || ended() > 6 || ended() == 6 && looked() && asleep(&pool) == 6);
+            assert_eq!(ended(), 6, "the others sleep on");
+            for nth in 0..12 {
+                me.futex_wake(address(&pool, nth), 1).unwrap();
+            }
+            for (nth, sleeper) in sleepers.into_iter().enumerate() {
+                let more = nth % 2 == 0;
+                assert_eq!(sleeper.join().unwrap(), Ok(WaitEnd::Woken { more }));
             }
         });
         assert_eq!(asleep(&pool), 0);
@@ -178,7 +228,7 @@ fn the_end_of_a_client_wakes_everyone_who_sleeps_by_address() {
 }
 
 #[test]
-fn an_exec_wakes_everyone_who_sleeps_by_address() {
+fn an_exec_wakes_those_by_address_whom_it_concerns() {
     let pool = pool();
     let (me, before) = (join(&pool, 10), join(&pool, 11));
     let here = address(&pool, 5);
@@ -186,7 +236,8 @@ fn an_exec_wakes_everyone_who_sleeps_by_address() {
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| sleep(&me, here, &word));
         until("asleep", || asleep(&pool) == 1);
-        // One of the threads that exec has ended may have been about to wake the sleeper.
+        // One of the threads that exec has ended was about to wake the sleeper.
+        word.store(1, Ordering::SeqCst);
         let after = join(&pool, 11);
         assert_eq!(after.client_id(), before.client_id());
         let left_asleep = me.futex_wake(here, 1).unwrap();

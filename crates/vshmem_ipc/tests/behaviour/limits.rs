@@ -119,24 +119,36 @@ fn clients_domains_and_threads_run_out_with_a_sentence() {
     empty(&pool, &me);
 }
 
+/// The last slot is for those that do not sleep.
 #[test]
-fn too_many_threads_at_once_are_enomem() {
+fn sleepers_leave_a_slot_to_the_thread_that_wakes_them() {
     let pool = pool_of(Geometry { threads: 4, ..small() });
     let me = join(&pool, 10);
     let id = me.set(1);
-    let waits = std::time::Duration::from_millis(300);
+    let other = me.set(2);
     std::thread::scope(|scope| {
-        let waiters: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| me.semop(id, &[down(0)], Some(waits), &ROOT))).collect();
-        let mut refused = false;
-        while !waiters.iter().all(|waiter| waiter.is_finished()) {
-            refused |= me.op(id, &[now(zero(0)), now(zero(0))]) == Err(Errno::NOMEM);
+        let waiters: Vec<_> = (0..3).map(|_| scope.spawn(|| me.op(id, &[down(0)]))).collect();
+        until("asleep", || asleep(&pool) == 3);
+        assert_eq!(me.op(id, &[down(0)]), Err(Errno::NOMEM), "it would sleep");
+        assert_eq!(me.op(id, &[now(down(0))]), Err(Errno::AGAIN));
+        assert_eq!(me.op(other, &[up(0), up(1)]), Ok(()));
+        sound(&pool);
+        me.op(id, &[by(0, 3)]).unwrap();
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Ok(()));
         }
-        // On a machine so busy that the four never slept together no call is refused.
-        let _ = refused;
+    });
+    // The slot that was lent is the pool's again, and others can be slept in.
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| me.op(id, &[down(0)]));
+        until("asleep", || asleep(&pool) == 1);
+        me.op(id, &[up(0)]).unwrap();
+        assert_eq!(waiter.join().unwrap(), Ok(()));
     });
     sound(&pool);
-    me.set_remove(id, &ROOT).unwrap();
+    for id in [id, other] {
+        me.set_remove(id, &ROOT).unwrap();
+    }
     empty(&pool, &me);
 }
 

@@ -7,6 +7,7 @@ use crate::errno;
 use crate::next::next;
 use crate::object_descriptors::{OpenQueue, open};
 use crate::posix::{adopt, follow, mq_notify, name, queue};
+use crate::session::cancel::uncancelled;
 use crate::session::route;
 
 /// The queue of the pool that a descriptor is of. One that has come from elsewhere is looked at
@@ -42,7 +43,7 @@ pub unsafe extern "C" fn mq_open(
     }
     // SAFETY: a C string by contract.
     let opened = unsafe { name::read_of_queue(name) }
-        .and_then(|name| queue::open_queue(name, flags, mode, size));
+        .and_then(|name| uncancelled(|| queue::open_queue(name, flags, mode, size)));
     errno::answer_int(opened)
 }
 
@@ -82,7 +83,9 @@ pub unsafe extern "C" fn mq_unlink(name: *const c_char) -> c_int {
         return next!(c"mq_unlink": fn(*const c_char) -> c_int, (name), -1);
     }
     // SAFETY: a C string by contract.
-    errno::answer_unit(unsafe { name::read_of_queue(name) }.and_then(queue::unlink))
+    errno::answer_unit(
+        unsafe { name::read_of_queue(name) }.and_then(|name| uncancelled(|| queue::unlink(name))),
+    )
 }
 
 /// mq_send(3).

@@ -181,7 +181,7 @@ fn wait(
     mutex: &SharedMutex,
     until: Option<Deadline>,
 ) -> Result<(), Errno> {
-    let me = owner::me()?;
+    let me = owner::me_until(until)?;
     let before = Interruptions::now();
     let sleeper = Sleeper::interrupted_once_after(before.count());
     cancel::exit_if_cancelled();

@@ -116,7 +116,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c
 
 #[inline]
 fn lock(shared: &SharedMutex) -> c_int {
-    let me = match owner::me() {
+    let me = match owner::me_until(None) {
         Ok(me) => me,
         Err(error) => return error.raw_os_error(),
     };
@@ -133,7 +133,12 @@ fn try_lock_now(shared: &SharedMutex) -> c_int {
 }
 
 fn try_lock(shared: &SharedMutex) -> Result<(), Errno> {
-    let result = shared.try_lock(owner::me()?, &Sleeper::uninterrupted());
+    let me = match owner::me() {
+        // As if another thread held it: no standard knows an error for that.
+        Err(Errno::NOSPC) => return Err(Errno::BUSY),
+        me => me?,
+    };
+    let result = shared.try_lock(me, &Sleeper::uninterrupted());
     if shared.is_robust() {
         robust_mutexes::note_lock(shared, result);
     }
@@ -194,7 +199,8 @@ fn lock_until(
         Err(Errno::BUSY | Errno::DEADLK) => {}
         result => return result,
     }
-    let result = shared.lock(owner::me()?, &Sleeper::uninterrupted(), Some(until()?));
+    let until = Some(until()?);
+    let result = shared.lock(owner::me_until(until)?, &Sleeper::uninterrupted(), until);
     if shared.is_robust() {
         robust_mutexes::note_lock(shared, result);
     }
@@ -203,7 +209,7 @@ fn lock_until(
 
 #[inline]
 fn unlock(shared: &SharedMutex) -> c_int {
-    let me = match owner::me() {
+    let me = match owner::me_until(None) {
         Ok(me) => me,
         Err(error) => return error.raw_os_error(),
     };
@@ -224,7 +230,7 @@ fn unlock(shared: &SharedMutex) -> c_int {
 pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { mutex_at(mutex) } {
-        Whose::Pools(shared) => number(owner::me().and_then(|me| shared.make_consistent(me))),
+        Whose::Pools(shared) => number(owner::me_until(None).and_then(|me| shared.make_consistent(me))),
         Whose::Uninitialised => libc::EINVAL,
         Whose::Libcs => next!(c"pthread_mutex_consistent":
             fn(*mut pthread_mutex_t) -> c_int, (mutex), libc::ENOSYS),

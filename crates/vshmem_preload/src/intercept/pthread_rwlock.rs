@@ -108,11 +108,11 @@ fn unlock_now(shared: &SharedRwLock) -> c_int {
 }
 
 fn read(shared: &SharedRwLock, until: Option<Deadline>) -> Result<(), Errno> {
-    shared.read(owner::me()?, &Sleeper::uninterrupted(), until)
+    shared.read(owner::me_until(until)?, &Sleeper::uninterrupted(), until)
 }
 
 fn write(shared: &SharedRwLock, until: Option<Deadline>) -> Result<(), Errno> {
-    shared.write(owner::me()?, &Sleeper::uninterrupted(), until)
+    shared.write(owner::me_until(until)?, &Sleeper::uninterrupted(), until)
 }
 
 /// pthread_rwlock_tryrdlock(3).

@@ -11,6 +11,7 @@ use crate::errno;
 use crate::next::next;
 use crate::posix::umask;
 use crate::process_shared::named_semaphores::{self, How, SemaphoreName};
+use crate::session::cancel::uncancelled;
 use crate::session::route;
 
 /// sem_open(3). The last two arguments are C's variadic ones, which travel like these.
@@ -31,12 +32,13 @@ pub unsafe extern "C" fn sem_open(
     // SAFETY: by the caller's contract.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     let create = flags & libc::O_CREAT != 0;
-    let opened = SemaphoreName::of(text).and_then(|name| {
+    let open = |name| {
         let exclusive = create && flags & libc::O_EXCL != 0;
         let mode = if create { mode & !umask::current() } else { 0 };
         let how = How { create, exclusive, mode, value };
         errno::untouched(|| named_semaphores::open(&name, how))
-    });
+    };
+    let opened = SemaphoreName::of(text).and_then(|name| uncancelled(|| open(name)));
     match opened {
         Ok(semaphore) => semaphore.as_ptr().cast(),
         Err(error) => {
@@ -53,7 +55,7 @@ pub unsafe extern "C" fn sem_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_close(semaphore: *mut sem_t) -> c_int {
     if route::posix_in_pool(Posix::Semaphore)
-        && errno::untouched(|| named_semaphores::close(semaphore)).is_some()
+        && errno::untouched(|| uncancelled(|| named_semaphores::close(semaphore))).is_some()
     {
         return 0;
     }
@@ -75,7 +77,7 @@ pub unsafe extern "C" fn sem_unlink(name: *const c_char) -> c_int {
         // As glibc: nothing has a name that is too long even without its prefix.
         Err(Errno::NAMETOOLONG) if trimmed_start(text).len() > NAME_BYTES => Err(Errno::NOENT),
         Err(Errno::INVAL) => Err(Errno::NOENT),
-        Ok(name) => named_semaphores::unlink(&name),
+        Ok(name) => uncancelled(|| named_semaphores::unlink(&name)),
         Err(error) => Err(error),
     })
 }

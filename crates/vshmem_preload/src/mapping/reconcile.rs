@@ -15,6 +15,7 @@ use crate::attached::addresses::{PAGE, drop_range, no_access};
 use crate::attached::attach_table::Piece;
 use crate::attached::pieces;
 use crate::errno;
+use crate::session::cancel::uncancelled;
 
 /// A line of /proc/self/maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,12 @@ impl Mapping {
 
 /// Calls `each` with every mapping of this process, in the order of addresses. `None`: they could
 /// not be read.
-fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
+fn each_mapping(each: impl FnMut(Mapping)) -> Option<()> {
+    // Closing the file would be a cancellation point; mmap(2) and mremap(2) are none.
+    uncancelled(|| each_line(each))
+}
+
+fn each_line(mut each: impl FnMut(Mapping)) -> Option<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
     // What is wanted stands in front of a line's path.

@@ -220,6 +220,9 @@ fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Re
     let (base, rights) = (start.wrapping_sub(place), Rights { marks, ..first.rights });
     let shown = Piece { start, bytes, base, rights, ..first };
     let this_client = session.client();
+    if !marks.has(Marks::OF_DESCRIPTOR) {
+        return show_pages_of_segment(session, shown);
+    }
     this_client.attach_again(first.id)?;
     if let Err(error) = map_pages(session, shown) {
         let _ = this_client.shmdt(first.id);
@@ -228,6 +231,28 @@ fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Re
     }
     pieces::forget_range(this_client, start, bytes);
     pieces::add(shown).map_err(|_| Errno::NOMEM)
+}
+
+/// As the kernel does it with a segment: unmapped first, then attached. So a removed one of which
+/// this was the last attach has gone by then: EINVAL, and nothing is mapped there any more.
+fn show_pages_of_segment(session: &Session, shown: Piece) -> Result<(), Errno> {
+    let (Piece { start, bytes, id, .. }, this_client) = (shown, session.client());
+    // The addresses stay taken, and show nothing of what the segment leaves to others.
+    no_access(start, bytes, libc::MAP_FIXED)?;
+    pieces::forget_range(this_client, start, bytes);
+    let refused = match this_client.attach_again(id) {
+        Ok(()) => match map_pages(session, shown) {
+            Ok(()) => return pieces::add(shown).map_err(|_| Errno::NOMEM),
+            Err(error) => {
+                let _ = this_client.shmdt(id);
+                error
+            }
+        },
+        Err(Errno::IDRM) => Errno::INVAL,
+        Err(error) => error,
+    };
+    drop_range(start, bytes);
+    Err(refused)
 }
 
 /// Maps what a piece shows, with its rights, in place of what is there. What would lie behind the

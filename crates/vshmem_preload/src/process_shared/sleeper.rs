@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use rustix::thread::{Timespec, nanosleep};
 use vshmem_ipc::{Errno, Futex, LockOwner, WaitEnd, Woke};
@@ -10,8 +11,14 @@ use vshmem_mem::{Deadline, signals_handled};
 use crate::attached::{attach_table, pieces};
 use crate::session::current;
 
-/// How long a thread waits that wakes others, when the pool has no thread slot for it.
-const NO_SLOT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// How long a thread waits before it tries again, when the pool has no slot for it or its process.
+const NO_SLOT: Duration = Duration::from_millis(1);
+
+/// Waits for that long, or until the deadline. Past libc, whose nanosleep is a cancellation point.
+pub fn sleep_shortly(deadline: Option<Deadline>) {
+    let span = deadline.map_or(NO_SLOT, |deadline| deadline.remaining().min(NO_SLOT));
+    let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: span.subsec_nanos().into() });
+}
 
 /// Where in the pool an object of the program's lies; `None` when it does not, or not whole.
 pub fn offset_of<T>(object: *const T) -> Option<u64> {
@@ -25,13 +32,11 @@ pub fn offset_of<T>(object: *const T) -> Option<u64> {
 
 /// Wakes at most `most` threads that sleep at the word at `offset` of the pool.
 pub fn wake_at(offset: u64, most: u32) -> Woke {
-    let Ok(session) = current::session() else { return Woke::default() };
     loop {
-        match session.client().futex_wake(offset, most) {
+        let woke = current::session().and_then(|session| session.client().futex_wake(offset, most));
+        match woke {
             // A thread that sleeps relies on it.
-            Err(Errno::NOMEM) => {
-                let _ = nanosleep(&NO_SLOT);
-            }
+            Err(Errno::NOMEM | Errno::NOSPC) => sleep_shortly(None),
             result => return result.unwrap_or_default(),
         }
     }
@@ -68,6 +73,23 @@ impl Sleeper {
     }
 }
 
+/// How often a thread looks that has a slot: before it is in the wait queue, and then.
+const FIRST_LOOKS: u32 = 2;
+
+fn end_of_look(
+    waits: &mut dyn FnMut() -> bool,
+    deadline: Option<Deadline>,
+    signals_seen: u32,
+) -> WaitEnd {
+    if waits() && signals_handled() != signals_seen {
+        WaitEnd::Interrupted
+    } else if deadline.is_some_and(|deadline| deadline.remaining().is_zero()) {
+        WaitEnd::TimedOut
+    } else {
+        WaitEnd::Changed
+    }
+}
+
 impl Futex for Sleeper {
     fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
         match current::session() {
@@ -82,9 +104,24 @@ impl Futex for Sleeper {
         waits: &mut dyn FnMut() -> bool,
         deadline: Option<Deadline>,
     ) -> Result<WaitEnd, Errno> {
-        let session = current::watchful_session()?;
+        let signals_seen = self.signals_seen();
+        let session = match current::watchful_session() {
+            // The process is no client, and cannot be found by those that wake: the caller looks.
+            Err(Errno::NOSPC) => {
+                sleep_shortly(deadline);
+                return Ok(end_of_look(waits, deadline, signals_seen));
+            }
+            session => session?,
+        };
         let offset = offset_of(word).ok_or(Errno::INVAL)?;
-        session.client().futex_wait(offset, waits, deadline, self.signals_seen())
+        // A thread without a slot looks many times: what it looks at may have been detached since,
+        // after the wake-up that it has not seen yet.
+        let mut looks = 0u32;
+        let mut waits = || {
+            looks = looks.saturating_add(1);
+            (looks <= FIRST_LOOKS || offset_of(word) == Some(offset)) && waits()
+        };
+        session.client().futex_wait(offset, &mut waits, deadline, signals_seen)
     }
 
     fn wake(&self, word: &AtomicU64, most: u32) -> Woke {

@@ -4,7 +4,8 @@
 //! A thread that is cancelled leaves its stack behind, wherever it is. In the middle of a call it
 //! would leave a place in a wait queue behind, too, and take what comes there. So a cancellation
 //! only ends the sleep, as a signal handler would, and acts when the call has cleaned up; the libc
-//! calls that this library makes on its way do not notice it.
+//! calls that this library makes on its way do not notice it ([`uncancelled`]). A close is one of
+//! these, and hides in the end of each descriptor that is owned.
 
 use libc::c_int;
 use vshmem_ipc::Errno;

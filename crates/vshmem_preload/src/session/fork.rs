@@ -108,7 +108,7 @@ pub fn register_late() {
 fn keep() -> Result<(), Errno> {
     let Some(session) = process::joined() else { return Ok(()) };
     if process::is_unknown_child() {
-        child::adopt(session)?;
+        child::adopt(session).map_err(|_| Errno::AGAIN)?;
     }
     let at = attach_table::changes();
     let slot = session.client().reserve_child()?;
@@ -193,7 +193,7 @@ fn is_first_of_namespace() -> bool {
 /// Makes a new child a client of its own.
 fn take_place() {
     if let Some(session) = process::inherited() {
-        // A child that cannot join finds out at its first call.
+        // A child that cannot join finds out at its first call, which tries again.
         let kept = take_kept();
         UNDER_WAY.with(UnderWay::begin_child);
         let joined = errno::untouched(|| child::become_client(session, kept));
@@ -205,6 +205,7 @@ fn take_place() {
             child::begin_child(|piece| {
                 let _ = session.client().shmdt(piece.id);
             });
+            child::mark_as_begun();
         }
     }
 }

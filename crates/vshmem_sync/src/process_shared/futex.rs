@@ -37,7 +37,8 @@ pub trait Futex {
     fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool;
 
     /// Sleeps at the address of `word` while `waits`, which is asked once more when this thread can
-    /// be found by [`Futex::wake`]. Ends at times without a reason; always when a client has ended.
+    /// be found by [`Futex::wake`], and whenever a client has ended: so that must not hold for a
+    /// thread that has to do something about the end of one. Ends at times without a reason.
     /// A thread that was found and does not sleep passes its wake-up on to one that does: the word
     /// had changed before, and the wake-up may be of a later change.
     ///

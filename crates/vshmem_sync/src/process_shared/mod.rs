@@ -21,8 +21,9 @@
 //! [`Futex::wake`]. That bit is never
 //! missing while a thread sleeps, but for the time until a thread that was just woken goes on: it
 //! was told whether others still sleep, and sets the bit again. When a client ends, all that sleep
-//! by address are woken and look again: so nothing depends on a thread that has died between two
-//! steps.
+//! by address are woken and look again (`waits`): so nothing depends on a thread that has died
+//! between two steps. Those that find that they are still to sleep go on, and their callers do not
+//! learn of it.
 //!
 //! A thread that was woken for a mutex and is stopped before it goes on (SIGSTOP, a paused guest)
 //! delays those that sleep behind it until it goes on or its client ends, as with glibc's: the

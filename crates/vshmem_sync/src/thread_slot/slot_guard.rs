@@ -1,4 +1,9 @@
 //! The thread slots that this process holds, and taking one for the length of a call.
+//!
+//! Some slots of the pool, and some places of the process, are *reserved* for calls that do not
+//! sleep: otherwise sleeping threads could hold all of them, and no thread could wake one.
+
+use std::ops::Range;
 
 use vshmem_mem::unmodelled::AtomicU64;
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
@@ -13,9 +18,29 @@ use crate::fault::Fault;
 const MOST_SLOTS: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Slot guards that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
+/// Of these the last ones, in which no thread sleeps: one of this process has to wake those that do.
+const RESERVED_PLACES: usize = if cfg!(loom) { 0 } else { 64 };
+const SLEEPING_PLACES: usize = MOST_SLOTS - RESERVED_PLACES;
 /// How deep calls of one thread may nest, by way of signal handlers, before a slot in use is taken
 /// to be abandoned.
 const NESTED: usize = 8;
+
+/// How many of the pool's thread slots no thread sleeps in: an eighth of them, 1 to 64.
+const fn reserved(threads: Area) -> u32 {
+    let eighth = threads.count / 8;
+    (if eighth == 0 {
+        1
+    } else if eighth > 64 {
+        64
+    } else {
+        eighth
+    }) as u32
+}
+
+/// The slots that threads may sleep in.
+const fn unreserved(threads: Area) -> Range<u32> {
+    0..(threads.count as u32).saturating_sub(reserved(threads))
+}
 
 /// Whom thread slots are claimed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +82,8 @@ pub struct SlotGuard<'a> {
     index: usize,
     /// The thread slot.
     pub slot: u32,
+    /// Whether the thread may sleep in it.
+    may_sleep: bool,
     /// Where to give the slot back to, when it is not to be kept.
     surplus: Option<(&'a Map, Area, SlotOwner)>,
 }
@@ -144,8 +171,8 @@ impl SlotCache {
         }
     }
 
-    /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one
-    /// that was claimed last, and so on as far as that goes.
+    /// Gives slots back to the pool that are beyond those that are kept, or reserved, and not in
+    /// use: the one that was claimed last, and so on as far as that goes.
     fn give_back_surplus(
         &self,
         map: &Map,
@@ -156,7 +183,7 @@ impl SlotCache {
         for _ in 0..MOST_SLOTS {
             let all = ClientList { map, list, client: slot_owner.client };
             let Some((head, last)) = all.last()? else { return Ok(()) };
-            let Some(cached) = self.idle_surplus(last + 1) else { return Ok(()) };
+            let Some(cached) = self.idle_surplus(last + 1, threads) else { return Ok(()) };
             let given = thread_list_entry(threads, last).and_then(|held| all.give_up(head, held));
             if given == Ok(true) {
                 cached.slot.store(0, Ordering::Relaxed);
@@ -169,11 +196,19 @@ impl SlotCache {
         Ok(())
     }
 
-    /// The cached slot beyond those that are kept which has `slot` (plus one), made busy.
-    fn idle_surplus(&self, slot: u32) -> Option<&CachedSlot> {
-        let cached = self.cached_slots.iter().skip(KEPT).find(|cached| {
-            cached.busy.load(Ordering::Relaxed) == 0 && cached.slot.load(Ordering::Relaxed) == slot
-        })?;
+    /// The cached slot that has `slot` (plus one) and is not to be kept, made busy. While one that
+    /// is reserved lies behind it in the list, it is not kept either.
+    fn idle_surplus(&self, slot: u32, threads: Area) -> Option<&CachedSlot> {
+        let is_idle = |cached: &CachedSlot| cached.busy.load(Ordering::Relaxed) == 0;
+        let holds_reserved = self.claimed().iter().any(|cached| {
+            cached.slot.load(Ordering::Relaxed) > unreserved(threads).end && is_idle(cached)
+        });
+        let skipped = if holds_reserved { 0 } else { KEPT };
+        let cached = self
+            .cached_slots
+            .iter()
+            .skip(skipped)
+            .find(|cached| is_idle(cached) && cached.slot.load(Ordering::Relaxed) == slot)?;
         cached.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
         if cached.slot.load(Ordering::Relaxed) == slot {
             return Some(cached);
@@ -182,8 +217,8 @@ impl SlotCache {
         None
     }
 
-    /// Takes a slot guard, claiming a thread slot for `slot_owner` if none is at hand. `None` when
-    /// the pool has no slot left.
+    /// Takes a slot guard, claiming a thread slot for `slot_owner` if none is at hand: a reserved
+    /// one if there is no other. `None` when the pool has no slot left.
     ///
     /// # Errors
     /// When the thread table is not what it should be.
@@ -193,8 +228,41 @@ impl SlotCache {
         threads: Area,
         slot_owner: SlotOwner,
     ) -> Result<Option<SlotGuard<'a>>, Fault> {
+        let places = 0..self.cached_slots.len();
+        match self.take_in(map, threads, slot_owner, places.clone(), unreserved(threads))? {
+            None => self.take_in(map, threads, slot_owner, places, 0..threads.count as u32),
+            taken => Ok(taken),
+        }
+    }
+
+    /// As [`SlotCache::take`], for a call that is of no use if it cannot sleep: none that is
+    /// reserved.
+    ///
+    /// # Errors
+    /// As [`SlotCache::take`].
+    pub fn take_to_sleep<'a>(
+        &'a self,
+        map: &'a Map,
+        threads: Area,
+        slot_owner: SlotOwner,
+    ) -> Result<Option<SlotGuard<'a>>, Fault> {
+        self.take_in(map, threads, slot_owner, 0..SLEEPING_PLACES, unreserved(threads))
+    }
+
+    /// Takes one of the slots `wanted` in one of `places`.
+    #[inline]
+    fn take_in<'a>(
+        &'a self,
+        map: &'a Map,
+        threads: Area,
+        slot_owner: SlotOwner,
+        places: Range<usize>,
+        wanted: Range<u32>,
+    ) -> Result<Option<SlotGuard<'a>>, Fault> {
         let me = this_thread();
-        for (index, cached) in self.cached_slots.iter().enumerate() {
+        let mut may_claim = true;
+        for index in places {
+            let cached = &self.cached_slots[index];
             let free = cached.busy.load(Ordering::Relaxed) == 0
                 && cached.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
             if !free {
@@ -202,26 +270,43 @@ impl SlotCache {
             }
             cached.thread.store(me, Ordering::Relaxed);
             cached.frame.store(this_frame(), Ordering::Relaxed);
-            let known = cached.slot.load(Ordering::Relaxed);
-            let slot = if known != 0 {
-                known - 1
-            } else {
-                match claim(map, threads, slot_owner) {
-                    Ok(Some(slot)) => {
-                        cached.slot.store(slot + 1, Ordering::Relaxed);
-                        self.claimed.fetch_max(index as u64 + 1, Ordering::Relaxed);
-                        slot
-                    }
-                    other => {
-                        cached.busy.store(0, Ordering::Release);
-                        return other.map(|_| None);
-                    }
+            let found = match cached.slot.load(Ordering::Relaxed).checked_sub(1) {
+                Some(known) => Ok(Some(known).filter(|known| wanted.contains(known))),
+                None if may_claim => {
+                    self.claim_for(cached, index, map, threads, slot_owner, &wanted)
                 }
+                None => Ok(None),
             };
-            let surplus = (index >= KEPT).then_some((map, threads, slot_owner));
-            return Ok(Some(SlotGuard { slot_cache: self, index, slot, surplus }));
+            if let Ok(Some(slot)) = found {
+                let may_sleep = index < SLEEPING_PLACES && unreserved(threads).contains(&slot);
+                let is_surplus = index >= KEPT || !may_sleep;
+                let surplus = is_surplus.then_some((map, threads, slot_owner));
+                return Ok(Some(SlotGuard { slot_cache: self, index, slot, may_sleep, surplus }));
+            }
+            // The other places may still have one.
+            may_claim &= cached.slot.load(Ordering::Relaxed) != 0;
+            cached.busy.store(0, Ordering::Release);
+            found?;
         }
         Ok(None)
+    }
+
+    /// Claims one of the slots `wanted` for a place that has none.
+    fn claim_for(
+        &self,
+        cached: &CachedSlot,
+        index: usize,
+        map: &Map,
+        threads: Area,
+        slot_owner: SlotOwner,
+        wanted: &Range<u32>,
+    ) -> Result<Option<u32>, Fault> {
+        let claimed = claim(map, threads, slot_owner, wanted)?;
+        if let Some(slot) = claimed {
+            cached.slot.store(slot + 1, Ordering::Relaxed);
+            self.claimed.fetch_max(index as u64 + 1, Ordering::Relaxed);
+        }
+        Ok(claimed)
     }
 
     /// Calls `recover` with each thread slot that a handler of the calling thread has left in use
@@ -296,7 +381,15 @@ impl Default for SlotCache {
 }
 
 impl SlotGuard<'_> {
-    /// Whether it is beyond those that are kept: many are in use.
+    /// Whether the thread may enter a wait queue with it: a reserved one is for calls that do not
+    /// sleep.
+    #[must_use]
+    #[inline]
+    pub fn may_sleep(&self) -> bool {
+        self.may_sleep
+    }
+
+    /// Whether it is beyond those that are kept, or reserved: many are in use.
     #[must_use]
     #[inline]
     pub fn is_surplus(&self) -> bool {
@@ -316,16 +409,21 @@ impl Drop for SlotGuard<'_> {
     }
 }
 
-/// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when
-/// it dies. A thread that dies in between leaves a slot that carries its client id and was never
-/// used.
-fn claim(map: &Map, threads: Area, slot_owner: SlotOwner) -> Result<Option<u32>, Fault> {
-    let count = threads.count as u32;
+/// Claims a free thread slot of those `wanted`, and notes it in the claimant's list, by which the
+/// slot is found when it dies. A thread that dies in between leaves a slot that carries its client
+/// id and was never used.
+fn claim(
+    map: &Map,
+    threads: Area,
+    slot_owner: SlotOwner,
+    wanted: &Range<u32>,
+) -> Result<Option<u32>, Fault> {
+    let count = wanted.end - wanted.start;
     let client = slot_owner.client;
     // Clients start at different places, so that they do not all try the same slots.
     let start = (client.word() as u32).wrapping_mul(7) % count.max(1);
     for step in 0..count {
-        let held = thread_list_entry(threads, (start + step) % count)?;
+        let held = thread_list_entry(threads, wanted.start + (start + step) % count)?;
         let claimed = match slot_owner.list {
             Some(list) => ClientList { map, list, client }.claim(held)?,
             None => claim_word(map, held.owner, 0, client.word())?,

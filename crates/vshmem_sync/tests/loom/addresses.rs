@@ -11,7 +11,11 @@ use vshmem_sync::{Futex, LockOwner, WaitEnd, Woke};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sleeper {
     Asleep,
-    Woken { more: bool },
+    Woken {
+        more: bool,
+    },
+    /// A client has ended.
+    ToLookAgain,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +76,7 @@ impl Addresses {
         }
         let mut queue = self.queue.lock().expect("no panic");
         for (number, _) in std::mem::take(&mut queue.order) {
-            queue.sleepers[number] = Some(Sleeper::Woken { more: true });
+            queue.sleepers[number] = Some(Sleeper::ToLookAgain);
         }
         self.count.store(0, Ordering::SeqCst);
         self.woken.notify_all();
@@ -91,6 +95,7 @@ impl Addresses {
         let mut queue = self.queue.lock().expect("no panic");
         match queue.sleepers[number].take() {
             Some(Sleeper::Woken { more }) => WaitEnd::Woken { more },
+            Some(Sleeper::ToLookAgain) => WaitEnd::Woken { more: true },
             _ => {
                 queue.order.retain(|(other, _)| *other != number);
                 self.count.store(queue.order.len() as u32, Ordering::SeqCst);
@@ -99,11 +104,14 @@ impl Addresses {
         }
     }
 
-    fn sleep(&self, number: usize) -> WaitEnd {
+    /// `None`: a client has ended.
+    fn sleep(&self, number: usize) -> Option<WaitEnd> {
         let mut queue = self.queue.lock().expect("no panic");
         loop {
-            if let Some(Sleeper::Woken { more }) = queue.sleepers[number] {
-                return WaitEnd::Woken { more };
+            match queue.sleepers[number] {
+                Some(Sleeper::Woken { more }) => return Some(WaitEnd::Woken { more }),
+                Some(Sleeper::ToLookAgain) => return None,
+                _ => {}
             }
             queue = self.woken.wait(queue).expect("no panic");
         }
@@ -125,11 +133,18 @@ impl Futex for Addresses {
         waits: &mut dyn FnMut() -> bool,
         _: Option<Deadline>,
     ) -> Result<WaitEnd, Errno> {
-        let number = self.enter(address_of(word));
-        fence(Ordering::SeqCst);
-        if waits() {
-            return Ok(self.sleep(number));
-        }
+        let number = loop {
+            let number = self.enter(address_of(word));
+            fence(Ordering::SeqCst);
+            if !waits() {
+                break number;
+            }
+            match self.sleep(number) {
+                Some(woken) => return Ok(woken),
+                None if waits() => {}
+                None => return Ok(WaitEnd::Woken { more: true }),
+            }
+        };
         let left = self.leave(number);
         if matches!(left, WaitEnd::Woken { .. }) {
             // It did not sleep: the next one in its place.

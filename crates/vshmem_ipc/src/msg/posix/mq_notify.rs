@@ -98,7 +98,7 @@ pub(crate) fn await_first_message(
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
         let wait_queue = queue.notified();
         let kind = WaitKind::Notify;
-        wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, kind, queue.index)?;
+        wait_queue::enqueue(txn, layout, wait_queue, &slot_guard, kind, queue.index)?;
         Ok(Ok(()))
     }))?;
     registered();

@@ -21,7 +21,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use vshmem_mem::{Scratch, unless_confined};
 
 use crate::errno;
-use crate::session::environment;
+use crate::session::{cancel, environment};
 use file::Outside;
 use line::Line;
 
@@ -31,7 +31,10 @@ pub use file::Program;
 /// of the pool if that is known. Whether this library is to be preloaded into it: musl's dynamic
 /// linker ends a program for that.
 pub fn look(program: Program) -> bool {
-    let found = errno::untouched(|| unless_confined(|| look_at(program)));
+    // The files that are looked at are closed, which would be a cancellation point.
+    let found = errno::untouched(|| {
+        cancel::uncancelled(|| unless_confined(|| look_at(program)))
+    });
     found.flatten() != Some(Outside::Musl)
 }
 
