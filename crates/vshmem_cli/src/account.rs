@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use vshmem_ipc::Caller;
+use vshmem_link::{OVERFLOW_ID, UserNamespace};
 
 use crate::failure::{Failure, failed};
 
@@ -40,9 +41,11 @@ pub fn group(text: &str) -> Result<u32, Failure> {
     }
 }
 
-/// The credentials of this process, as the kernel knows them.
+/// The credentials of this process, as the kernel knows them: by the ids of its initial user
+/// namespace, which pools have.
 #[derive(Debug)]
 pub struct OwnCredentials {
+    namespace: UserNamespace,
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
@@ -61,13 +64,17 @@ impl OwnCredentials {
     pub fn read() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let namespace = UserNamespace::own();
+        let user = |id| namespace.users.outside(id).unwrap_or(OVERFLOW_ID);
+        let group = |id| namespace.groups.outside(id).unwrap_or(OVERFLOW_ID);
         Self {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
+            namespace,
+            uid: user(rustix::process::geteuid().as_raw()),
+            gid: group(rustix::process::getegid().as_raw()),
             groups: rustix::process::getgroups()
                 .unwrap_or_default()
                 .into_iter()
-                .map(rustix::process::Gid::as_raw)
+                .filter_map(|id| namespace.groups.outside(id.as_raw()))
                 .collect(),
             capabilities: effective
                 .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
@@ -93,6 +100,11 @@ impl Caller for OwnCredentials {
         gid == self.gid || self.groups.contains(&gid)
     }
 
+    fn capabilities_reach(&self, uid: u32, gid: u32) -> bool {
+        let UserNamespace { users, groups, .. } = &self.namespace;
+        users.inside(uid).is_some() && groups.inside(gid).is_some()
+    }
+
     fn owns_all(&self) -> bool {
         self.capable(CAP_IPC_OWNER)
     }
@@ -102,7 +114,7 @@ impl Caller for OwnCredentials {
     }
 
     fn unlimited(&self) -> bool {
-        self.capable(CAP_SYS_RESOURCE)
+        self.namespace.is_initial() && self.capable(CAP_SYS_RESOURCE)
     }
 
     fn overrides_modes(&self) -> bool {

@@ -48,8 +48,17 @@ fn bytes(whole: &str, part: &str, factor: u128) -> Option<u64> {
     u64::try_from(whole.checked_add(part)?).ok()
 }
 
-/// Shows a size in the largest unit that leaves it readable.
+/// Shows a size in the largest unit that leaves it readable: one of 1000s where it was asked for so,
+/// and rounded up to a page since.
 pub fn show(bytes: u64) -> String {
+    const PAGE: u64 = 4096;
+    let tens = [("TB", 12), ("GB", 9), ("MB", 6)].map(|(unit, power)| (unit, 10u64.pow(power)));
+    let whole = tens.iter().find(|(_, size)| bytes >= *size && bytes % size < PAGE);
+    if let Some((unit, size)) = whole
+        && !bytes.is_multiple_of(1 << 20)
+    {
+        return format!("{}{unit}", bytes / size);
+    }
     const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
     let mut unit = 0;
     while unit + 1 < UNITS.len() && bytes >> (10 * (unit + 1)) > 0 {
@@ -112,5 +121,9 @@ mod tests {
         assert_eq!(show(0), "0B");
         assert_eq!(show(4096), "4K");
         assert_eq!(show(3 << 29), "1.5G");
+        assert_eq!(show(1_000_000_000), "1GB");
+        assert_eq!(show(1_000_001_536), "1GB", "in whole pages");
+        assert_eq!(show(250_003_456), "250MB");
+        assert_eq!(show(1_000_100_000), "953.8M");
     }
 }

@@ -151,15 +151,25 @@ fn strangers_are_refused() {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary = directory.path().join("vshmem");
     rig::copy_command(&binary);
-    let output = std::process::Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(binary)
-        .args(["ls", "--pool", &name.0])
-        .output()
-        .unwrap();
+    let as_stranger = |words: &[&str]| {
+        std::process::Command::new("setpriv")
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+            .arg(&binary)
+            .args(words)
+            .output()
+            .unwrap()
+    };
+    let output = as_stranger(&["ls", "--pool", &name.0]);
     let said = rig::complaint(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("permission denied") && said.contains("--mode"), "{said}");
+    // Listed by what can be seen from outside: its name, in a line of its own, and no essay.
+    let listed = as_stranger(&["pool", "ls", "--all"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let row = listed.lines().find(|line| line.starts_with(&format!("{} ", name.0)));
+    assert!(row.is_some_and(|row| row.contains("0600") && row.contains("root")), "{listed}");
+    assert_eq!(listed.matches(&name.0).count(), 2, "name and place: {listed}");
+    assert!(listed.contains("Closed to you: "), "{listed}");
 }
 
 #[test]

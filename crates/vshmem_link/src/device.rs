@@ -14,7 +14,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -25,6 +25,7 @@ use vshmem_mem::{
 use crate::gathered::next_place;
 use crate::granularity::{Granularity, PAGE_BYTES};
 use crate::region::{Region, RegionError};
+use crate::user_namespace::UserNamespace;
 
 /// Lowest number for kept descriptors: above what programs use and select(2) can name, below the
 /// usual limit of 1024.
@@ -36,6 +37,9 @@ pub struct Device {
     path: PathBuf,
     descriptor: AtomicI32,
     region: Region,
+    /// The file's owner as the user namespace of this inode shows it.
+    owner: AtomicU32,
+    namespace: AtomicU64,
     extent: Extent,
 }
 
@@ -113,7 +117,14 @@ impl Device {
         // Later uses may come from another directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let extent = Extent { front: 0, bytes: region.bytes, page_bytes: PAGE_BYTES };
-        Ok(Self { path, descriptor: AtomicI32::new(file.into_raw_fd()), region, extent })
+        Ok(Self {
+            path,
+            descriptor: AtomicI32::new(file.into_raw_fd()),
+            region,
+            owner: AtomicU32::new(region.owner),
+            namespace: AtomicU64::new(UserNamespace::own_inode().unwrap_or_default()),
+            extent,
+        })
     }
 
     /// The same device, of which fstat(2) does not say how large it is.
@@ -151,6 +162,27 @@ impl Device {
     /// Where an offset of the pool lies in the file.
     pub(crate) fn offset_in_file(&self, offset: u64) -> Result<u64, Errno> {
         offset.checked_add(self.extent.front).ok_or(Errno::INVAL)
+    }
+
+    /// Writes zeros by write(2), which takes no addresses of the process and no page faults. Not
+    /// every file and device has it.
+    pub(crate) fn write_zeros(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let end = offset.checked_add(bytes).filter(|end| *end <= self.extent.bytes);
+        let end = self.offset_in_file(end.ok_or(Errno::INVAL)?)?;
+        let mut at = self.offset_in_file(offset)?;
+        self.with(|file| {
+            while at < end {
+                let part = &ZEROS[..ZEROS.len().min((end - at) as usize)];
+                match rustix::io::pwrite(file, part, at) {
+                    Ok(0) => return Err(Errno::IO),
+                    Ok(written) => at += written as u64,
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The kept descriptor.
@@ -261,7 +293,26 @@ impl Device {
     fn is_meant_by(&self, number: i32) -> bool {
         // SAFETY: the number is only asked what it means; a closed one gives EBADF.
         let kept = unsafe { BorrowedFd::borrow_raw(number) };
-        region_of(kept).is_ok_and(|now| now.is_same(&self.region))
+        region_of(kept).is_ok_and(|now| self.is_same(&now))
+    }
+
+    /// Whether it is the same file. The number of one that is gone may be given to another, of
+    /// another user. A process that has come into another user namespace sees the same owner as
+    /// another number.
+    fn is_same(&self, now: &Region) -> bool {
+        if !now.has_number_of(&self.region) {
+            return false;
+        }
+        if now.owner == self.owner.load(Ordering::Relaxed) {
+            return true;
+        }
+        let inode = unless_confined(UserNamespace::own_inode).flatten();
+        let Some(inode) = inode.filter(|own| *own != self.namespace.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        self.owner.store(now.owner, Ordering::Relaxed);
+        self.namespace.store(inode, Ordering::Relaxed);
+        true
     }
 
     /// Uses the file, opened again if need be and if the program has not confined itself: EBADF
@@ -278,7 +329,7 @@ impl Device {
         }
         let file = unless_confined(|| open_high(&self.path)).unwrap_or(Err(Errno::BADF))?;
         let now = region_of(file.as_fd())?;
-        if !now.is_same(&self.region) {
+        if !self.is_same(&now) {
             // The pool was removed and made again: not the one that is mapped.
             return Err(Errno::STALE);
         }

@@ -36,6 +36,7 @@ mod region;
 mod said_once;
 mod served;
 mod uml;
+mod user_namespace;
 mod uuid;
 mod wait_words;
 mod xen;
@@ -62,6 +63,7 @@ pub use region::{Region, RegionError};
 pub use said_once::{is_notice_mark, notice_mark, remove_notice_marks};
 pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
+pub use user_namespace::{IdMap, OVERFLOW_ID, UserNamespace};
 pub use uuid::uuid_digits;
 pub use wait_words::{OwnWords, open_wait_words, wait_files};
 pub use xen::host::{

@@ -161,7 +161,20 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// ENOSPC or ENOMEM when it cannot be backed.
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
         // Where the pool is lent to this machine, its maker has backed the whole of it.
-        if zero { write_zeros(self, offset, bytes) } else { Ok(()) }
+        if zero { self.zero(offset, bytes) } else { Ok(()) }
+    }
+
+    /// Writes zeros over a range, whatever bytes it begins and ends at.
+    ///
+    /// # Errors
+    /// What mapping it gives.
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        write_zeros(self, offset, bytes)
+    }
+
+    /// Looks at the descriptor, after this process has come into another user namespace.
+    fn recognize(&self) {
+        let _ = self.device().with(|_| Ok(()));
     }
 
     /// The descriptor that a program must not use or close.
@@ -211,15 +224,32 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// Writes zeros to a range of a pool through a mapping of its own.
+/// Writes zeros over a range, through a mapping of it.
 pub(crate) fn write_zeros<L: Link + ?Sized>(
     link: &L,
     offset: u64,
     bytes: u64,
 ) -> Result<(), Errno> {
-    let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
-    let mapping = link.map(offset, bytes, Protection::READ_WRITE)?;
-    vshmem_mem::Map::of(mapping).zero(0, bytes).map_err(|_| Errno::IO)
+    /// What is mapped at once where the process has no addresses for the whole.
+    const PORTION: u64 = 64 << 10;
+    let end = offset.checked_add(bytes).ok_or(Errno::INVAL)?;
+    let (mut at, mut most) = (offset, bytes);
+    while at < end {
+        let part = most.min(end - at);
+        match write_mapped_zeros(link, at, part) {
+            Ok(()) => at += part,
+            Err(Errno::NOMEM) if most > PORTION => most = PORTION,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn write_mapped_zeros<L: Link + ?Sized>(link: &L, offset: u64, bytes: u64) -> Result<(), Errno> {
+    let before = offset % PAGE_BYTES;
+    let length = usize::try_from(before + bytes).map_err(|_| Errno::NOMEM)?;
+    let mapping = link.map(offset - before, length, Protection::READ_WRITE)?;
+    vshmem_mem::Map::of(mapping).zero(before, bytes as usize).map_err(|_| Errno::IO)
 }
 
 /// A link, in its own words: how its devices are recognised, found and opened.

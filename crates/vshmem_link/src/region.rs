@@ -20,9 +20,9 @@ pub struct Region {
 }
 
 impl Region {
-    /// Whether it is the same file. The number of one that is gone may be given to another.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (self.device, self.inode, self.owner) == (other.device, other.inode, other.owner)
+    /// Whether it has the number of the same file.
+    pub(crate) fn has_number_of(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
@@ -107,6 +107,15 @@ impl RegionError {
             Errno::ACCESS | Errno::PERM => Self::Denied { path },
             Errno::ISDIR => Self::NotAFile { path, found: "a directory" },
             errno => Self::Failed { path, tried, errno },
+        }
+    }
+
+    /// What the kernel has said, where no sentence of its own stands for it.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::NoRoom { errno, .. } | Self::Failed { errno, .. } => Some(*errno),
+            _ => None,
         }
     }
 

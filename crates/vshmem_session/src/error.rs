@@ -92,6 +92,17 @@ pub enum SessionError {
     },
 }
 
+impl SessionError {
+    /// What the kernel has said, where it was about the pool's file or device.
+    #[must_use]
+    pub fn errno(&self) -> Option<vshmem_ipc::Errno> {
+        match self {
+            Self::Find(FindError::Region(error)) | Self::Region(error) => error.errno(),
+            _ => None,
+        }
+    }
+}
+
 /// A name that no pool can have is not proposed for one.
 fn unknown(name: &str) -> String {
     if !valid_name(name) {
@@ -99,10 +110,23 @@ fn unknown(name: &str) -> String {
             "pool {name:?}: no pool can have that name. `vshmem pool ls` shows those there are"
         );
     }
+    let perhaps = spelled_otherwise(name)
+        .map(|other| format!(" {other} is perhaps meant."))
+        .unwrap_or_default();
     format!(
-        "pool {name}: there is none of that name on this machine. `vshmem pool ls` shows those there are; the host makes one with `vshmem pool create {name} --size {}`",
+        "pool {name}: there is none of that name on this machine.{perhaps} `vshmem pool ls` shows those there are; the host makes one with `vshmem pool create {name} --size {}`",
         Memory::now().pool_size()
     )
+}
+
+/// A pool whose name differs in capital letters alone.
+fn spelled_otherwise(name: &str) -> Option<String> {
+    let sample = Local::path_of(name, false);
+    let mut files = std::fs::read_dir(sample.parent()?).ok()?.flatten();
+    files.find_map(|file| {
+        let other = file.file_name().into_string().ok()?.strip_prefix("vshmem.")?.to_owned();
+        (other.eq_ignore_ascii_case(name) && other != name && valid_name(&other)).then_some(other)
+    })
 }
 
 /// Commands that name the pool which could not be joined.
@@ -137,5 +161,21 @@ fn remedy(path: &Path, error: &OpenError) -> String {
             format!(". `rm {}` removes it", quoted(&path.to_string_lossy()))
         }
         _ => ". It is made again on the host: `vshmem pool ls` shows its name there".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_the_wrong_case_is_said_to_be_perhaps_meant() {
+        let there = format!("Case{}", std::process::id());
+        std::fs::write(Local::path_of(&there, false), "").unwrap();
+        let said = unknown(&there.to_lowercase());
+        let other = unknown("neitherthis");
+        std::fs::remove_file(Local::path_of(&there, false)).unwrap();
+        assert!(said.contains(&format!("{there} is perhaps meant")), "{said}");
+        assert!(!other.contains("perhaps"), "{other}");
     }
 }

@@ -200,12 +200,7 @@ impl Backing for Session {
     }
 
     fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let before = offset % PAGE_BYTES;
-        let map = self.data(offset - before, before + bytes, Protection::READ_WRITE)?;
-        map.zero(before, bytes as usize).map_err(|_| Errno::IO)
+        if bytes == 0 { Ok(()) } else { self.link.zero(offset, bytes) }
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {

@@ -3,7 +3,9 @@
 #include "case.h"
 
 #include <dirent.h>
+#include <mqueue.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -320,4 +322,41 @@ CASE(around_handlers_anywhere)
 		turns - detached, turns - sent, turns - received, turns - counted,
 		yes(value(timer_set, 0) == handled),
 		(unsigned long)queue_state(timer_queue).msg_qnum);
+}
+
+/* Fewer addresses than a pool's tables take: the kernel's calls need none, but for shmat. */
+static void leave_few_addresses(void)
+{
+	long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+	if (!file || fscanf(file, "%ld", &pages) != 1)
+		broken("/proc/self/statm");
+	fclose(file);
+	rlim_t bytes = (rlim_t)pages * PAGE + (256 << 10);
+	if (setrlimit(RLIMIT_AS, &(struct rlimit) { bytes, bytes }) != 0)
+		broken("RLIMIT_AS");
+}
+
+CASE(around_few_addresses_left)
+{
+	leave_few_addresses();
+	use_all_three();
+	int a = track_segment(shmget(IPC_PRIVATE, 1 << 20, 0600));
+	say("a large segment: %s", made(a));
+	say("its attach: %s", made((long)shmat(a, NULL, 0)));
+}
+
+CASE(around_few_addresses_left_posix)
+{
+	const char *name = fresh_name();
+	leave_few_addresses();
+	struct mq_attr size = { .mq_maxmsg = 10, .mq_msgsize = 100 };
+	mqd_t q = mq_open(name, O_RDWR | O_CREAT, 0600, &size);
+	say("mq_open: %s", made(q));
+	say("mq_send: %s", got(mq_send(q, "x", 1, 0)));
+	sem_t *s = sem_open(name, O_CREAT, 0600, 1);
+	say("sem_open: %s", s == SEM_FAILED ? errno_name(errno) : "ok");
+	int file = shm_open(name, O_RDWR | O_CREAT, 0600);
+	say("shm_open: %s", made(file));
+	say("ftruncate: %s", got(ftruncate(file, 65536)));
 }

@@ -101,7 +101,7 @@ fn mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text.trim_start_matches("0o"), 8) {
         Ok(mode) if mode & !0o666 == 0 && mode & 0o600 == 0o600 && is_whole(mode) => Ok(mode),
         _ => Err(format!(
-            "{text:?} is not a mode for a pool: write it in octal, with read and write together, as 0600, 0660 or 0666"
+            "{text:?} is not a mode for a pool: write it in octal, with read and write together for each (who may only read a pool cannot use it), as 0600, 0660 or 0666"
         )),
     }
 }
@@ -282,5 +282,21 @@ mod tests {
                 .iter()
                 .all(|wrong| placement(wrong).is_err())
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_that_lets_others_only_read_is_refused() {
+        for (text, is) in [("0600", 0o600), ("0660", 0o660), ("666", 0o666), ("0o606", 0o606)] {
+            assert_eq!(mode(text), Ok(is));
+        }
+        for text in ["0644", "0640", "0664", "0662", "0400", "0066", "0700", "1660", "rw"] {
+            let said = mode(text).unwrap_err();
+            assert!(said.contains("0666"), "{said}");
+        }
     }
 }

@@ -96,11 +96,14 @@ fn describe(listing: Listing) -> Overview {
         row.size = Some(superblock.total_bytes);
         fill(&mut row)
     });
-    if let Err(Failure::Find(FindError::NotAsked { .. })) = filled {
-        row.unread = true;
+    if filled.is_err() && row.name.is_none() {
         let file = row.path.file_name().and_then(|name| name.to_str());
         row.name = file.and_then(|name| name.strip_prefix("vshmem.")).map(str::to_owned);
-        row.size = meta.as_ref().map(MetadataExt::size);
+        let is_file = |meta: &&std::fs::Metadata| meta.is_file();
+        row.size = row.size.or(meta.as_ref().filter(is_file).map(MetadataExt::size));
+    }
+    if let Err(Failure::Find(FindError::NotAsked { .. })) = filled {
+        row.unread = true;
     } else if let Err(error) = filled {
         row.denied = matches!(
             error,
@@ -156,11 +159,12 @@ impl Ls {
         let number = |count: Option<usize>| count.map(|n| n.to_string()).unwrap_or_default();
         let (mut reasons, mut warnings) = (String::new(), String::new());
         let unread = rows.iter().filter(|row| row.unread).count();
+        let closed = rows.iter().filter(|row| row.denied).count();
         for row in rows {
             if let Some(slow) = &row.slow {
                 warnings.push_str(&format!("{}\n", show::sanitized(slow)));
             }
-            if let Some(error) = &row.error {
+            if let Some(error) = row.error.as_ref().filter(|_| !row.denied || row.name.is_none()) {
                 reasons.push_str(&format!("{}\n", show::sanitized(error)));
             }
             table.row(vec![
@@ -189,7 +193,14 @@ impl Ls {
         } else {
             format!("\nNot read: {unread} of other users. `vshmem pool ls --all` reads them\n")
         };
-        show::text(&format!("{table}{slow}{below}{others}"))?;
+        let closed = if closed == 0 {
+            String::new()
+        } else {
+            format!(
+                "\nClosed to you: {closed}. Their owners let a group in, as with `chgrp GROUP PLACE && chmod 0660 PLACE`\n"
+            )
+        };
+        show::text(&format!("{table}{slow}{below}{closed}{others}"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

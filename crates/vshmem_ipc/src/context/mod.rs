@@ -36,6 +36,7 @@ use crate::error::Failure;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::domains;
+use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
 
 /// Which threads a wake-up by this domain's wait words reaches.
@@ -293,8 +294,12 @@ impl Context {
                 }
                 Ok(slot_guard)
             }
-            None if self.pool.free_dead_threads()? => take()?.ok_or(Errno::NOMEM.into()),
-            None => Err(Errno::NOMEM.into()),
+            None => {
+                let freed = self.pool.free_dead_threads()?;
+                let taken = if freed { take()? } else { None };
+                let full = || self.pool.full(limit_name!(threads), Errno::NOMEM).into();
+                taken.ok_or_else(full)
+            }
         }
     }
 

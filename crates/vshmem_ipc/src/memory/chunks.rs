@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::heap;
 use crate::pool::chunk::Chunk;
+use crate::pool::limits::limit_name;
 
 /// A chunk of the heap; ENOMEM when it is full.
 pub(crate) fn take(
@@ -20,7 +21,8 @@ pub(crate) fn take(
     }
     // What queues keep for their next messages is room, too.
     let freed = (context.upcalls.free_spare_chunks)(context, lock_context)?;
-    if freed { allocate()?.ok_or(Errno::NOMEM.into()) } else { Err(Errno::NOMEM.into()) }
+    let taken = if freed { allocate()? } else { None };
+    taken.ok_or_else(|| context.pool().full(limit_name!(slabs), Errno::NOMEM).into())
 }
 
 /// Gives back a chunk that this client has inherited from an object.

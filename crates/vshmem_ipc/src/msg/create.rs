@@ -12,6 +12,7 @@ use crate::msg::count::begin_count;
 use crate::msg::queue::{self, Queue, at};
 use crate::msg::ring::new_ring;
 use crate::pool::id::Kind;
+use crate::pool::limits::limit_name;
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
 use crate::registry::table::{self, MOST_TRIES};
@@ -44,7 +45,7 @@ pub(crate) fn msgget(
                 return Ok(Ok(None));
             }
             let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
-                return Ok(Err(Errno::NOSPC));
+                return Ok(Err(pool.full(limit_name!(msgmni), Errno::NOSPC)));
             };
             let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
             let queue = Queue { index: object_slot.index, sequence: object_slot.sequence, slot };

@@ -3,6 +3,7 @@
 pub(crate) mod chunk;
 pub(crate) mod clients;
 pub(crate) mod domains;
+pub(crate) mod full;
 pub(crate) mod host_record;
 pub(crate) mod id;
 pub(crate) mod limits;

@@ -15,6 +15,12 @@ pub trait Caller {
     fn gid(&self) -> u32;
     /// Whether a group is the effective or a supplementary one.
     fn in_group(&self, gid: u32) -> bool;
+    /// Whether the capabilities below count for what belongs to this user and group. Those of
+    /// another user namespace than the initial one count where it knows both, as for files
+    /// (user_namespaces(7)).
+    fn capabilities_reach(&self, _uid: u32, _gid: u32) -> bool {
+        true
+    }
     /// CAP_IPC_OWNER: modes do not matter.
     fn owns_all(&self) -> bool {
         false
@@ -166,7 +172,7 @@ impl Permission {
         } else {
             self.mode
         };
-        if requested & !granted & 0o7 != 0 && !caller.owns_all() {
+        if requested & !granted & 0o7 != 0 && !(caller.owns_all() && self.is_reached_by(caller)) {
             return Err(Errno::ACCESS);
         }
         Ok(())
@@ -182,7 +188,7 @@ impl Permission {
         } else {
             self.mode
         };
-        if wanted & !granted & 0o7 == 0 || caller.overrides_modes() {
+        if wanted & !granted & 0o7 == 0 || caller.overrides_modes() && self.is_reached_by(caller) {
             Ok(())
         } else {
             Err(Errno::ACCESS)
@@ -192,7 +198,8 @@ impl Permission {
     /// Whether `caller` may do to a POSIX object what only a file's owner may: set its mode, and
     /// unlink it, since /dev/shm is sticky.
     pub(crate) fn allow_owner(&self, caller: &dyn Caller) -> Result<(), Errno> {
-        let may = caller.uid() == self.uid || caller.acts_as_owner();
+        let acts_as_owner = caller.acts_as_owner() && self.is_reached_by(caller);
+        let may = caller.uid() == self.uid || acts_as_owner;
         if may { Ok(()) } else { Err(Errno::PERM) }
     }
 
@@ -212,7 +219,8 @@ impl Permission {
         let owns = caller.uid() == self.uid;
         let may_give = uid.is_none_or(|uid| owns && uid == self.uid);
         let may_move = gid.is_none_or(|gid| owns && (gid == self.gid || caller.in_group(gid)));
-        if !(caller.changes_owners() || may_give && may_move) {
+        let changes_owners = caller.changes_owners() && self.is_reached_by(caller);
+        if !(changes_owners || may_give && may_move) {
             return Err(Errno::PERM);
         }
         Ok(Self { uid: uid.unwrap_or(self.uid), gid: gid.unwrap_or(self.gid), ..*self })
@@ -220,7 +228,13 @@ impl Permission {
 
     /// Whether `caller` may IPC_SET and IPC_RMID.
     pub(crate) fn allow_control(&self, caller: &dyn Caller) -> Result<(), Errno> {
-        if self.belongs_to(caller) || caller.administers() { Ok(()) } else { Err(Errno::PERM) }
+        let administers = || caller.administers() && self.is_reached_by(caller);
+        if self.belongs_to(caller) || administers() { Ok(()) } else { Err(Errno::PERM) }
+    }
+
+    /// Whether the capabilities of `caller` count for the object.
+    fn is_reached_by<C: Caller + ?Sized>(&self, caller: &C) -> bool {
+        caller.capabilities_reach(self.uid, self.gid)
     }
 
     /// Whether `caller` is the owner or the creator.

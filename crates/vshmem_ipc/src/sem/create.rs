@@ -10,6 +10,7 @@ use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::pool::tag_floor;
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
@@ -92,10 +93,10 @@ fn make_set(
             return Ok(Ok(None));
         }
         if !has_room(txn, layout, geometry, count)? {
-            return Ok(Err(Errno::NOSPC));
+            return Ok(Err(pool.full(limit_name!(semmns), Errno::NOSPC)));
         }
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Semaphore)? else {
-            return Ok(Err(Errno::NOSPC));
+            return Ok(Err(pool.full(limit_name!(semmni), Errno::NOSPC)));
         };
         let slot = table::slot_at(layout, Kind::Semaphore, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;

@@ -21,6 +21,7 @@ use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::clients::slot_of;
+use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::sem::set::Set;
@@ -246,7 +247,9 @@ fn make_record(
     // The record, and whether the room has become part of it.
     let make = || -> ChangeResult<(u32, bool)> {
         tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
-        let Some(record) = take_record(context, me)? else { return Ok(Err(Errno::NOSPC)) };
+        let Some(record) = take_record(context, me)? else {
+            return Ok(Err(context.pool().full(limit_name!(undos), Errno::NOSPC)));
+        };
         let at = undo_at(layout, record)?;
         let linked = change::run(context, lock_context, set.lock(), "undo-make", |txn| {
             if !set.alive(txn)? {

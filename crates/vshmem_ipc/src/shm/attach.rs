@@ -12,6 +12,7 @@ use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::permission::{Caller, READ, WRITE};
 use crate::registry::table::{SlotState, slot_at};
@@ -46,7 +47,7 @@ pub(crate) fn shmat(
             return Err(Fault::corrupt(slot, "a segment outside the pool"));
         }
         if !attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
-            return Ok(Err(Errno::NOMEM));
+            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
         txn.update(at!(slot, last), context.process_ref().pack())?;

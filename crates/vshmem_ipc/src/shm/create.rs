@@ -13,6 +13,7 @@ use crate::memory::backing::Backing;
 use crate::memory::node_order::NodeOrder;
 use crate::memory::{change, dirty, extents};
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
 use crate::registry::table::{self, MOST_TRIES, SlotState};
@@ -195,7 +196,7 @@ fn begin_segment(
     let step = change::run(context, lock_context, pool.registry_lock(), "shmget-begin", |txn| {
         let used = txn.get(field!(layout.registry, Registry, pages_used))?;
         if u64::from(used) + u64::from(pages) > shmall {
-            return Ok(Err(Errno::NOSPC));
+            return Ok(Err(pool.full(limit_name!(shmall), Errno::NOSPC)));
         }
         let mut extent = take_near(txn, layout, pages, order, choose)?;
         let everywhere = 0..extents::pages_in(layout);
@@ -207,11 +208,11 @@ fn begin_segment(
             extent = extents::allocate(txn, layout, pages, &everywhere, 1, choose(1))?;
         }
         let Some(extent) = extent else {
-            return Ok(Err(Errno::NOSPC));
+            return Ok(Err(pool.full(limit_name!(pages), Errno::NOSPC)));
         };
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else {
             txn.clear();
-            return Ok(Err(Errno::NOSPC));
+            return Ok(Err(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         let creating =

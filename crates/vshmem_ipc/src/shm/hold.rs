@@ -11,6 +11,7 @@ use crate::error::{Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::registry::permission::{Caller, Permission};
 use crate::registry::table::{self, SlotState};
 use crate::shm::create;
@@ -75,7 +76,7 @@ fn publish_held(
         table::end_task(txn, Kind::Segment, object_slot.index)?;
         if !attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
             txn.clear();
-            return Ok(Err(Errno::NOMEM));
+            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
         }
         let doomed =
             SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };

@@ -30,7 +30,7 @@ const PREFIX: &str = "vshmem.";
 pub const PRIVATE_PREFIX: &str = "private-";
 
 /// Segments up to this size are zeroed by write(2), larger ones through a mapping.
-static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+const FEW: u64 = 32 << 10;
 
 /// What distinguishes it from others: nothing. It has what is none of theirs.
 pub(crate) const KIND: LinkKind = LinkKind {
@@ -162,22 +162,25 @@ impl Link for Local {
         }
     }
 
+    /// These pages are there already: writing zeros is cheaper than freeing and taking them. Few of
+    /// them by write(2), and all where there are no addresses to map them. hugetlbfs has no write,
+    /// and the limit on the size of files counts for a file that is as long already, too.
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        let end = self.device.offset_in_file(offset)?.saturating_add(bytes);
+        let may_write = file_limit::allows(end).is_ok();
+        if bytes <= FEW && may_write && self.device.write_zeros(offset, bytes).is_ok() {
+            return Ok(());
+        }
+        match write_zeros(self, offset, bytes) {
+            Err(Errno::NOMEM) if may_write => self.device.write_zeros(offset, bytes),
+            other => other,
+        }
+    }
+
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
         let start = self.device.offset_in_file(offset)?;
         if zero {
-            // These pages are there already: writing zeros is cheaper than freeing and taking them.
-            // The limit on the size of files counts for a file that is as long already,
-            // too.
-            let end = start.saturating_add(bytes);
-            if bytes as usize <= ZEROS.len() && file_limit::allows(end).is_ok() {
-                let few = &ZEROS[..bytes as usize];
-                let written = self.device.with(|file| rustix::io::pwrite(file, few, start));
-                if written == Ok(few.len()) {
-                    return Ok(());
-                }
-                // hugetlbfs has no write.
-            }
-            return write_zeros(self, offset, bytes);
+            return self.zero(offset, bytes);
         }
         self.device.with(|file| {
             loop {

@@ -6,7 +6,7 @@ use vshmem_session::Owner;
 use vshmem_wire::INDEX_BASE;
 
 use crate::errno;
-use crate::session::{current, exit, route};
+use crate::session::{current, exit, home_namespace, route};
 
 /// IPC_INFO, the same for all kinds.
 pub const IPC_INFO: c_int = 3;
@@ -94,15 +94,13 @@ pub fn highest(objects: u32, highest: u32, kernel: Option<c_int>) -> c_int {
     }
 }
 
-/// `struct ipc_perm`.
+/// `struct ipc_perm`, as this process's user namespace shows it.
 pub fn permission(permission: &vshmem_ipc::Permission) -> libc::ipc_perm {
     // SAFETY: all-zero bytes are a valid ipc_perm.
     let mut out: libc::ipc_perm = unsafe { std::mem::zeroed() };
     out.__key = permission.key;
-    out.uid = permission.uid;
-    out.gid = permission.gid;
-    out.cuid = permission.cuid;
-    out.cgid = permission.cgid;
+    (out.uid, out.gid) = home_namespace::shown(permission.uid, permission.gid);
+    (out.cuid, out.cgid) = home_namespace::shown(permission.cuid, permission.cgid);
     out.mode = permission.mode as _;
     out.__seq = permission.sequence as _;
     out

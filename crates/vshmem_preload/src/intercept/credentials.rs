@@ -4,7 +4,7 @@ use libc::{c_char, c_int, c_ulong, c_void, gid_t, size_t, uid_t};
 use vshmem_mem::Confined;
 
 use crate::next::next;
-use crate::session::{adjustments, caller, confined, join};
+use crate::session::{adjustments, caller, confined, home_namespace, join};
 
 macro_rules! noticed {
     ($($name:ident, $symbol:literal, ($($argument:ident: $type:ty),*);)*) => {
@@ -59,8 +59,12 @@ pub unsafe extern "C" fn capset(header: *mut c_void, data: *const c_void) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
     join::join_in_time();
+    home_namespace::before_leaving();
     let result = next!(c"setns": fn(c_int, c_int) -> c_int, (file, kind), -1);
     caller::note_thread_change();
+    if result == 0 {
+        home_namespace::note_left();
+    }
     if result == 0 && kind & libc::CLONE_NEWIPC != 0 {
         adjustments::end();
     }
@@ -74,8 +78,12 @@ pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     join::join_in_time();
+    home_namespace::before_leaving();
     let result = next!(c"unshare": fn(c_int) -> c_int, (flags), -1);
     caller::note_change();
+    if result == 0 && flags & libc::CLONE_NEWUSER != 0 {
+        home_namespace::note_left();
+    }
     // CLONE_NEWIPC implies it (ksys_unshare).
     if result == 0 && flags & (libc::CLONE_SYSVSEM | libc::CLONE_NEWIPC) != 0 {
         adjustments::end();

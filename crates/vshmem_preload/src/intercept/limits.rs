@@ -1,15 +1,17 @@
-//! setrlimit(2) and prlimit(2): a program that lowers its limit of descriptors joins before, and
-//! one that sets its limit of addresses has all of them.
+//! setrlimit(2) and prlimit(2): a program that lowers its limit of descriptors or of addresses joins
+//! before, and one that sets its limit of addresses has all of them.
 
 use libc::{__rlimit_resource_t, RLIMIT_AS, RLIMIT_NOFILE, c_int, pid_t, rlimit, rlimit64};
+use vshmem_session::Posix;
 
 use crate::attached::mapping_cache;
 use crate::errno;
 use crate::next::next;
-use crate::session::join;
+use crate::object_descriptors::open;
+use crate::session::{join, route};
 
-/// To be called before a limit of this process is set: joins while there are descriptors to join
-/// with, and keeps no mapping of what is detached where addresses are bounded.
+/// To be called before a limit of this process is set: joins while there are descriptors and
+/// addresses to join with, and keeps no mapping of what is detached where addresses are bounded.
 pub fn before_limit_is_set(of: pid_t, resource: u32, is_new: bool) {
     let own = || rustix::process::getpid().as_raw_nonzero().get();
     if !is_new || (of != 0 && of != own()) {
@@ -17,7 +19,15 @@ pub fn before_limit_is_set(of: pid_t, resource: u32, is_new: bool) {
     }
     match resource {
         RLIMIT_NOFILE => join::join_in_time(),
-        RLIMIT_AS => errno::untouched(mapping_cache::close),
+        RLIMIT_AS => {
+            join::join_in_time();
+            errno::untouched(|| {
+                mapping_cache::close();
+                if route::posix_in_pool(Posix::SharedMemory) || route::posix_in_pool(Posix::Queue) {
+                    open::make_room();
+                }
+            });
+        }
         _ => {}
     }
 }

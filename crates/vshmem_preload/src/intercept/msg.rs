@@ -8,7 +8,7 @@ use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
 use crate::mapping::user;
 use crate::next::next;
 use crate::session::caller::Credentials;
-use crate::session::{cancel, current, route};
+use crate::session::{cancel, current, home_namespace, route};
 
 /// Bytes of the type in a `struct msgbuf`.
 const TYPE_BYTES: usize = size_of::<c_long>();
@@ -220,11 +220,9 @@ fn control(
             // SAFETY: any bytes are a msqid_ds.
             let wanted = unsafe { user::read(buffer.cast_const()) }?;
             let owner = wanted.msg_perm;
-            if owner.uid == u32::MAX || owner.gid == u32::MAX {
-                return Err(Errno::INVAL);
-            }
+            let (uid, gid) = home_namespace::given(owner.uid, owner.gid)?;
             let (mode, limit) = (u32::from(owner.mode), wanted.msg_qbytes);
-            this_client.queue_change(id, owner.uid, owner.gid, mode, limit, &me).map(|()| 0)
+            this_client.queue_change(id, uid, gid, mode, limit, &me).map(|()| 0)
         }
         libc::IPC_RMID => this_client.queue_remove(id, &me).map(|()| 0),
         IPC_INFO | MSG_INFO => totals(this_client, command, buffer.cast(), kernel),

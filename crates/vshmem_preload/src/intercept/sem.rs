@@ -10,7 +10,7 @@ use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
 use crate::mapping::user;
 use crate::next::next;
 use crate::session::caller::Credentials;
-use crate::session::{current, exit, route};
+use crate::session::{current, exit, home_namespace, route};
 
 const SEM_UNDO: c_short = 0x1000;
 const GETPID: c_int = 11;
@@ -245,11 +245,9 @@ fn control(
         libc::IPC_SET => {
             // SAFETY: any bytes are a semid_ds.
             let wanted = unsafe { user::read(buffer.cast_const()) }?.sem_perm;
-            if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
-                return Err(Errno::INVAL);
-            }
+            let (uid, gid) = home_namespace::given(wanted.uid, wanted.gid)?;
             let mode = u32::from(wanted.mode);
-            this_client.set_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
+            this_client.set_change(id, uid, gid, mode, &me).map(|()| 0)
         }
         libc::IPC_RMID => this_client.set_remove(id, &me).map(|()| 0),
         IPC_INFO | SEM_INFO => totals(this_client, command, argument as *mut seminfo, kernel),

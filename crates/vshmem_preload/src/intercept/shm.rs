@@ -10,7 +10,7 @@ use crate::mapping::change::replacing;
 use crate::mapping::user;
 use crate::next::next;
 use crate::session::caller::Credentials;
-use crate::session::{current, exit, route};
+use crate::session::{current, exit, home_namespace, route};
 use crate::{errno, process};
 
 const SHM_LOCK: c_int = 11;
@@ -179,11 +179,9 @@ fn control(
         libc::IPC_SET => {
             // SAFETY: any bytes are a shmid_ds.
             let wanted = unsafe { user::read(buffer.cast_const()) }?.shm_perm;
-            if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
-                return Err(Errno::INVAL);
-            }
+            let (uid, gid) = home_namespace::given(wanted.uid, wanted.gid)?;
             let mode = u32::from(wanted.mode);
-            this_client.segment_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
+            this_client.segment_change(id, uid, gid, mode, &me).map(|()| 0)
         }
         libc::IPC_RMID => this_client.segment_remove(id, &me).map(|()| 0),
         SHM_LOCK | SHM_UNLOCK => {

@@ -10,7 +10,7 @@ use crate::next::pass_on;
 use crate::posix::map::{self, Request};
 use crate::session::environment::Environment;
 use crate::session::outside::{self, Program};
-use crate::session::{adjustments, caller, confined, exec, exit, join, reap};
+use crate::session::{adjustments, caller, confined, exec, exit, home_namespace, join, reap};
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
 const IPC_64: c_int = 0x100;
@@ -212,7 +212,11 @@ impl Call {
 
     /// unshare(2) and setns(2): the flags that end the adjustments, as exit would.
     fn into_namespaces(self, flags: usize, ends: c_int) -> c_long {
+        home_namespace::before_leaving();
         let result = self.of_this_thread();
+        if result == 0 {
+            home_namespace::note_left();
+        }
         if result == 0 && int(flags) & ends != 0 {
             adjustments::end();
         }

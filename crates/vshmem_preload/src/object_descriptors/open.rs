@@ -17,6 +17,11 @@ const PAGES: usize = 2048;
 
 static OPEN: Table<PAGES> = Table::new();
 
+/// To be called before addresses may become scarce.
+pub fn make_room() {
+    OPEN.make_usual();
+}
+
 /// Whether no descriptor is an object.
 #[inline]
 pub fn is_empty() -> bool {
@@ -119,7 +124,7 @@ pub fn set_flags(file: c_int, flags: c_int) {
 /// A number stands for an object, which the pool counts already for it; given up when it fails.
 ///
 /// # Errors
-/// EMFILE: the number is too large to be known by.
+/// EMFILE: the number is too large to be known by, or there is no room to note it.
 pub fn register(file: c_int, descriptor: Descriptor) -> Result<(), Errno> {
     // It was closed by a call inside libc.
     if let Some(stale) = forget(file) {

@@ -272,6 +272,11 @@ impl<const PAGES: usize> Table<PAGES> {
         self.page(number / ENTRIES).map(|page| &page[number % ENTRIES])
     }
 
+    /// Makes room for the usual numbers, while there are addresses for it.
+    pub fn make_usual(&self) {
+        let _ = self.made_entry(0);
+    }
+
     /// As [`Table::entry`], with a page made if there is none.
     fn made_entry(&self, number: i32) -> Option<&Entry> {
         let index = usize::try_from(number).ok()? / ENTRIES;

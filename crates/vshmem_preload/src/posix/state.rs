@@ -10,7 +10,7 @@ use vshmem_ipc::Errno;
 use crate::errno;
 use crate::object_descriptors::{Object, open};
 use crate::session::caller::Credentials;
-use crate::session::current;
+use crate::session::{current, home_namespace};
 
 /// Inode numbers of objects begin here: the kernel's of memfds have 32 bits.
 const FIRST_INODE: u64 = 1 << 40;
@@ -105,7 +105,7 @@ fn describe(file: c_int, into: &mut libc::stat) {
     into.st_ino = state.inode;
     into.st_mode = mode_of(&state);
     into.st_nlink = state.named.into();
-    (into.st_uid, into.st_gid) = (state.uid, state.gid);
+    (into.st_uid, into.st_gid) = home_namespace::shown(state.uid, state.gid);
     into.st_size = state.size as libc::off_t;
     into.st_blocks = (state.capacity / BLOCK) as libc::blkcnt_t;
     into.st_atime = state.attach_time.max(state.changed).into();
@@ -138,7 +138,7 @@ fn describe_more(file: c_int, into: &mut libc::statx) {
     into.stx_ino = state.inode;
     into.stx_mode = mode_of(&state) as u16;
     into.stx_nlink = state.named.into();
-    (into.stx_uid, into.stx_gid) = (state.uid, state.gid);
+    (into.stx_uid, into.stx_gid) = home_namespace::shown(state.uid, state.gid);
     into.stx_size = state.size;
     into.stx_blocks = state.capacity / BLOCK;
     for (stamp, seconds) in [
@@ -166,12 +166,17 @@ pub fn set_mode(file: c_int, mode: mode_t, call: impl FnOnce() -> c_int) -> c_in
 #[inline]
 pub fn set_owner(file: c_int, uid: uid_t, gid: gid_t, call: impl FnOnce() -> c_int) -> c_int {
     let given = |id: u32| Some(id).filter(|&id| id != u32::MAX);
+    let (uid, gid) = (given(uid), given(gid));
+    let in_pool = || home_namespace::given_some(uid, gid);
     if let Some(queue) = open::queue(file) {
-        return change_queue(queue.id(), (given(uid), given(gid)), None);
+        return match in_pool() {
+            Ok(owner) => change_queue(queue.id(), owner, None),
+            Err(errno) => errno::answer_unit(Err(errno)),
+        };
     }
     on_object(file, call, |id| {
-        let session = current::session()?;
-        session.client().posix_shm_set_owner(id, given(uid), given(gid), &Credentials::now())
+        let ((uid, gid), session) = (in_pool()?, current::session()?);
+        session.client().posix_shm_set_owner(id, uid, gid, &Credentials::now())
     })
 }
 

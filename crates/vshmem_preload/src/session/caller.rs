@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use vshmem_ipc::Caller;
 
 use crate::next::system_call;
+use crate::session::home_namespace;
 
 /// Raised whenever credentials may have changed.
 static CHANGES: AtomicU32 = AtomicU32::new(1);
@@ -87,6 +88,8 @@ const LOCKS: u32 = 8;
 const OVERRIDES_MODES: u32 = 16;
 const ACTS_AS_OWNER: u32 = 32;
 const CHANGES_OWNERS: u32 = 64;
+/// In another user namespace than the initial one.
+const ELSEWHERE: u32 = 128;
 
 /// To be called in a child that fork has made: another thread of the parent may have been writing
 /// what is remembered.
@@ -106,7 +109,7 @@ pub fn note_thread_change() {
     note_change();
 }
 
-/// A thread's own credentials.
+/// A thread's own credentials, with the ids that they have in the initial user namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Credentials {
     uid: u32,
@@ -163,13 +166,32 @@ impl Credentials {
                 }
             }
         }
-        Self {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            capabilities,
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        let (mut uid, mut gid) = (uid.as_raw(), gid.as_raw());
+        let namespace = home_namespace::now();
+        if !namespace.is_initial() {
+            (uid, gid) = home_namespace::outside(&namespace, uid, gid);
+            // They count outside only where the kernel says capable(): not from inside.
+            capabilities = capabilities & !(UNLIMITED | LOCKS) | ELSEWHERE;
+        }
+        home_namespace::remember(uid, gid);
+        Self { uid, gid, capabilities }
+    }
+
+    /// Whether a group of the initial namespace is one of this thread's, in another one.
+    #[cold]
+    fn in_group_from_elsewhere(&self, gid: u32) -> bool {
+        let mut room = [0; USUAL];
+        let Some(groups) = home_namespace::own_groups(&mut room) else { return false };
+        match home_namespace::now().groups.inside(gid) {
+            Some(gid) => groups.contains(&gid),
+            None => home_namespace::kept_group(gid, groups),
         }
     }
 }
+
+/// NGROUPS_MAX is 65536; more than this many are asked for by the slow path.
+const USUAL: usize = 256;
 
 impl Caller for Credentials {
     fn uid(&self) -> u32 {
@@ -181,10 +203,11 @@ impl Caller for Credentials {
     }
 
     fn in_group(&self, gid: u32) -> bool {
-        /// NGROUPS_MAX is 65536; more than this many are asked for by the slow path.
-        const USUAL: usize = 256;
         if gid == self.gid {
             return true;
+        }
+        if self.capabilities & ELSEWHERE != 0 {
+            return self.in_group_from_elsewhere(gid);
         }
         let mut groups = [0 as libc::gid_t; USUAL];
         // SAFETY: the buffer has room for the count that is passed.
@@ -194,6 +217,14 @@ impl Caller for Credentials {
             return groups[..count.min(USUAL)].contains(&gid);
         }
         rustix::process::getgroups().is_ok_and(|groups| groups.iter().any(|g| g.as_raw() == gid))
+    }
+
+    fn capabilities_reach(&self, uid: u32, gid: u32) -> bool {
+        if self.capabilities & ELSEWHERE == 0 {
+            return true;
+        }
+        let namespace = home_namespace::now();
+        namespace.users.inside(uid).is_some() && namespace.groups.inside(gid).is_some()
     }
 
     fn owns_all(&self) -> bool {

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use vshmem_mem::Scratch;
 
 use crate::process;
-use crate::session::{exec, join};
+use crate::session::{exec, home_namespace, join};
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
 const NAMES: [&str; 8] = [
@@ -29,6 +29,12 @@ static WORDS: OnceLock<Vec<CString>> = OnceLock::new();
 
 /// Remembers the environment. At load, before the program can change it.
 pub fn remember() {
+    if let Some(ids) = std::env::var_os(home_namespace::NAME) {
+        home_namespace::take(ids.as_bytes());
+        // Its own word follows if the next program needs one.
+        // SAFETY: other threads of the program do not run yet.
+        unsafe { std::env::remove_var(home_namespace::NAME) };
+    }
     WORDS.get_or_init(|| {
         NAMES
             .iter()
@@ -55,21 +61,21 @@ pub fn remembered(name: &CStr) -> Option<&'static CStr> {
 /// executes the next program or makes its next child.
 struct LeftBehind {
     list: Cell<(usize, usize)>,
-    preload: Cell<(usize, usize)>,
+    composed: [Cell<(usize, usize)>; 2],
 }
 
 const NOWHERE: (usize, usize) = (0, 0);
 
 thread_local! {
     static LEFT_BEHIND: LeftBehind =
-        const { LeftBehind { list: Cell::new(NOWHERE), preload: Cell::new(NOWHERE) } };
+        const { LeftBehind { list: Cell::new(NOWHERE), composed: [const { Cell::new(NOWHERE) }; 2] } };
 }
 
 impl LeftBehind {
     /// To be called where the thread's last child of vfork is over.
     fn give_back() {
         LEFT_BEHIND.with(|left| {
-            for range in [&left.list, &left.preload] {
+            for range in std::iter::once(&left.list).chain(&left.composed) {
                 let (start, bytes) = range.replace(NOWHERE);
                 if let Some(start) = NonNull::new(start as *mut u8) {
                     // SAFETY: the child that has made it does not run in this memory any more, and
@@ -80,11 +86,13 @@ impl LeftBehind {
         });
     }
 
-    fn note(list: &mut Scratch<u64>, preload: Option<&mut Scratch<u64>>) {
+    fn note(list: &mut Scratch<u64>, composed: [Option<&mut Scratch<u64>>; 2]) {
         let range = |values: &mut [u64]| (values.as_ptr().addr(), size_of_val(values));
         LEFT_BEHIND.with(|left| {
             left.list.set(range(list.values()));
-            left.preload.set(preload.map_or(NOWHERE, |words| range(words.values())));
+            for (place, words) in left.composed.iter().zip(composed) {
+                place.set(words.map_or(NOWHERE, |words| range(words.values())));
+            }
         });
     }
 
@@ -92,7 +100,7 @@ impl LeftBehind {
     fn forget() {
         LEFT_BEHIND.with(|left| {
             left.list.set(NOWHERE);
-            left.preload.set(NOWHERE);
+            left.composed.iter().for_each(|place| place.set(NOWHERE));
         });
     }
 }
@@ -102,8 +110,9 @@ impl LeftBehind {
 pub struct Environment {
     original: *const *const c_char,
     added: Option<Scratch<u64>>,
-    /// A word of `added` that was composed.
+    /// Words of `added` that were composed.
     preload: Option<Scratch<u64>>,
+    ids: Option<Scratch<u64>>,
     /// Made in the memory of another process, which outlives this one's program.
     is_away: bool,
 }
@@ -235,14 +244,20 @@ impl Environment {
         // A thread has one child of vfork at a time: the last one is over.
         LeftBehind::give_back();
         let is_away = !process::owns_its_memory();
-        let untouched = Self { original: envp, added: None, preload: None, is_away: false };
+        let untouched =
+            Self { original: envp, added: None, preload: None, ids: None, is_away: false };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
         // SAFETY: the same contract.
         let Found { count, present, others } = unsafe { look_through(envp, words, takes_library) };
-        if !rejoins && others.is_none() && present.iter().zip(words).all(|(seen, _)| *seen) {
+        let mut ids = home_namespace::handed_on();
+        if !rejoins
+            && ids.is_none()
+            && others.is_none()
+            && present.iter().zip(words).all(|(seen, _)| *seen)
+        {
             return untouched;
         }
-        let Some(mut list) = Scratch::<u64>::new(count + words.len() + 2) else {
+        let Some(mut list) = Scratch::<u64>::new(count + words.len() + 3) else {
             return untouched;
         };
         let slots = list.values();
@@ -257,14 +272,15 @@ impl Environment {
         }
         let missing = words.iter().zip(&present).filter(|(_, seen)| !**seen);
         let missing = missing.map(|(word, _)| word.as_c_str());
-        let words = missing.chain(rejoins.then_some(join::REJOIN));
-        for (slot, word) in slots[count..].iter_mut().zip(words) {
-            *slot = word.as_ptr().addr() as u64;
+        let words = missing.chain(rejoins.then_some(join::REJOIN)).map(|word| word.as_ptr().addr());
+        let ids_at = ids.as_mut().map(|text| text.values().as_ptr().addr());
+        for (slot, word) in slots[count..].iter_mut().zip(words.chain(ids_at)) {
+            *slot = word as u64;
         }
         if is_away {
-            LeftBehind::note(&mut list, preload.as_mut());
+            LeftBehind::note(&mut list, [preload.as_mut(), ids.as_mut()]);
         }
-        Self { original: envp, added: Some(list), preload, is_away }
+        Self { original: envp, added: Some(list), preload, ids, is_away }
     }
 
     /// The list to execute with.
@@ -284,6 +300,7 @@ impl Drop for Environment {
         // The list points to it.
         drop(self.added.take());
         drop(self.preload.take());
+        drop(self.ids.take());
     }
 }
 

@@ -18,6 +18,7 @@
 //! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `INSIDE`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
 //! | the clock's remembered second | 0 while it is written with its tick |
 //! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; a thread that finds them so asks the kernel |
+//! | `home_namespace::KNOWN`, and the ids there | one word each; what `KNOWN` points to is never changed or freed |
 //! | `exec::GIVEN_UP` | one word; what it points to is changed with all signals blocked |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
 //! | `pieces::PIECES`, `object_descriptors::open::OPEN`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |

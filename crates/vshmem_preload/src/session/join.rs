@@ -9,7 +9,7 @@ use vshmem_session::{Posix, Session, SessionError};
 
 use crate::attached::mapping_cache;
 use crate::object_descriptors::inherited;
-use crate::session::{agent, caller, cancel, descriptor_limit, route};
+use crate::session::{agent, caller, cancel, home_namespace, route, soft_limits};
 use crate::{errno, log, process};
 
 /// How far setting up is, or which thread is at it: one word, so that a signal handler of that
@@ -84,12 +84,14 @@ pub fn set_up() -> Result<&'static Session, Errno> {
             }
         }
     }
-    let opened =
-        open().or_else(|error| descriptor_limit::beyond_the_soft_limit(open).unwrap_or(Err(error)));
+    let opened = open().or_else(|error| soft_limits::beyond(&error, open).unwrap_or(Err(error)));
     match opened {
         Ok(session) => {
             process::prepare_mark();
             process::publish(session);
+            if let Some(session) = process::inherited() {
+                home_namespace::compare(session);
+            }
             take_over_descriptors();
             SETUP.store(READY, Ordering::Release);
             let session = process::inherited().ok_or(Errno::NOSYS)?;
@@ -135,6 +137,8 @@ fn errno_of(error: &SessionError) -> Errno {
     match error {
         SessionError::Join { error: vshmem_ipc::JoinError::Full { .. }, .. } => Errno::NOSPC,
         SessionError::Join { error: vshmem_ipc::JoinError::Evicted, .. } => Errno::IO,
+        // The kernel has no such limit for most calls; all of them have this errno.
+        error if soft_limits::is_for_addresses(error) => Errno::NOMEM,
         _ => Errno::NOSYS,
     }
 }

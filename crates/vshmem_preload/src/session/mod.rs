@@ -3,8 +3,8 @@
 //!
 //! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its
 //! own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do not come along.
-//! `descriptor_limit` finds a descriptor for joining. `caller`, `cancel`, `handlers` and `confined`
-//! follow what the program and its threads have asked for.
+//! `soft_limits` finds what joining takes. `caller`, `home_namespace`, `cancel`, `handlers` and
+//! `confined` follow what the program and its threads have asked for.
 
 pub mod adjustments;
 pub mod agent;
@@ -13,15 +13,16 @@ pub mod cancel;
 pub mod child;
 pub mod confined;
 pub mod current;
-pub mod descriptor_limit;
 pub mod environment;
 pub mod exec;
 pub mod exit;
 pub mod fork;
 pub mod handlers;
+pub mod home_namespace;
 pub mod join;
 pub mod outside;
 pub mod reap;
 pub mod route;
 pub mod signal_mask;
+pub mod soft_limits;
 pub mod thread_words;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use vshmem_link::{Local, file_limit_allows};
+use vshmem_link::{Local, OVERFLOW_ID, UserNamespace, file_limit_allows};
 use vshmem_mem::PageNodes;
 
 use super::contents::{is_all_zeros, touch, write_pool};
@@ -52,7 +52,7 @@ fn create_at(request: &CreateRequest, path: PathBuf) -> Result<PathBuf, CreateEr
     let draft = Draft::new(&path).map_err(failed("create"))?;
     let file = &draft.file;
     file.set_len(plan.total).map_err(failed("size"))?;
-    let owner = rustix::process::geteuid().as_raw();
+    let owner = owner_outside(rustix::process::geteuid().as_raw());
     furnish(file, &plan, request, &path, (owner, request.mode))?;
     if request.group.is_some() {
         std::os::unix::fs::fchown(file, None, request.group).map_err(failed("set the group of"))?;
@@ -64,6 +64,11 @@ fn create_at(request: &CreateRequest, path: PathBuf) -> Result<PathBuf, CreateEr
         other => other.map_err(std::io::Error::from).map_err(failed("publish")),
     }?;
     Ok(path)
+}
+
+/// Who owns the file in the kernel's initial user namespace, as far as this process can know.
+fn owner_outside(uid: u32) -> u32 {
+    UserNamespace::own().users.outside(uid).unwrap_or(OVERFLOW_ID)
 }
 
 /// Makes a pool in a file that exists already.
@@ -91,7 +96,7 @@ fn fill(request: &CreateRequest, path: &Path) -> Result<PathBuf, CreateError> {
         let (name, path, bytes) = (request.name.clone(), path.to_owned(), plan.total);
         return Err(CreateError::File { name, path, found, bytes });
     }
-    furnish(&file, &plan, request, path, (facts.uid(), facts.mode() & 0o777))?;
+    furnish(&file, &plan, request, path, (owner_outside(facts.uid()), facts.mode() & 0o777))?;
     Ok(path.to_owned())
 }
 

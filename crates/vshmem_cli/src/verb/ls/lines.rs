@@ -6,6 +6,7 @@ use vshmem_ipc::Pool;
 use vshmem_link::Link;
 use vshmem_session::nodes_of;
 
+use super::limits::LimitLine;
 use crate::node_bytes::NodeBytes;
 
 /// What `vshmem ls` prints; a table that was not asked for is absent.
@@ -30,6 +31,8 @@ pub struct Contents {
     pub locks: Option<Vec<LockLine>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<Vec<LeftLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Vec<LimitLine>>,
 }
 
 impl Contents {

@@ -1,5 +1,6 @@
 //! `vshmem ls`: ipcs for a pool, with the domains and clients behind it. Looks without joining.
 
+pub mod limits;
 pub mod lines;
 mod tables;
 pub mod view;
@@ -39,6 +40,9 @@ pub struct Ls {
     /// Semaphore sets only.
     #[arg(short = 's', long = "semaphores")]
     semaphores: bool,
+    /// Only how much of each limit is used.
+    #[arg(long, conflicts_with_all = ["segments", "posix_shm", "queues", "posix_queues", "semaphores"])]
+    limits: bool,
     /// Also who holds an internal lock at this moment.
     #[arg(long)]
     locks: bool,
@@ -58,6 +62,7 @@ const EXAMPLES: &str = "\
 Examples:
   vshmem ls                      your private pool
   vshmem ls -m --pool job7       its segments
+  vshmem ls --limits --pool job7 what is full (as ipcs -u and -l)
   vshmem ls --pool job7 --json
   vshmem ls --left               what runs outside of the pool, and why
 
@@ -84,7 +89,8 @@ impl Ls {
     fn look(&self, pool: &Pool) -> Result<Contents, Failure> {
         let name = pool.name();
         let posix = self.posix_shm || self.posix_queues;
-        let everything = !(posix || self.segments || self.queues || self.semaphores || self.left);
+        let asked = [self.segments, self.queues, self.semaphores, self.left, self.limits];
+        let everything = !posix && asked.iter().all(|asked| !asked);
         let view = View {
             participants: Participants::of(pool)?,
             waiters: pool.waiters().map_err(unreadable(&name))?,
@@ -113,6 +119,7 @@ impl Ls {
                 .then(|| view.participants.clients.iter().map(|row| view.client(row)).collect()),
             locks,
             left: self.left.then(|| left(pool)),
+            limits: if self.limits { Some(limits::of(pool)?) } else { None },
             pool: name,
         })
     }

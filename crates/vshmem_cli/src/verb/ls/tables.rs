@@ -1,5 +1,6 @@
 //! The tables that `ls` prints on a terminal.
 
+use super::limits;
 use super::lines::{
     ClientLine, Common, Contents, DomainLine, LeftLine, LockLine, PosixCommon, PosixQueueLine,
     PosixShmLine, QueueLine, SegmentLine, SemaphoreLine,
@@ -20,6 +21,7 @@ pub fn text(contents: Contents) -> String {
         contents.clients.map(clients),
         contents.locks.map(locks),
         contents.left.map(left),
+        contents.limits.as_deref().map(limits::table),
     ];
     let texts: Vec<String> = tables.iter().flatten().map(Table::to_string).collect();
     format!("Pool {}\n\n{}", show::sanitized(&contents.pool), texts.join("\n"))

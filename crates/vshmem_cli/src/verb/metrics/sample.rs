@@ -8,6 +8,7 @@ use vshmem_wire::DomainState;
 use super::exposition::{Exposition, Family, Type};
 use crate::failure::{Failure, unreadable};
 use crate::pool::Participants;
+use crate::verb::ls::limits;
 use crate::verb::ls::view::View;
 use crate::verb::top::{noun, noun_of};
 
@@ -23,6 +24,9 @@ const READABLE: Family =
     gauge("vshmem_pool_readable", "1 for a pool that could be read, 0 for one that could not.");
 const SIZE: Family = gauge("vshmem_pool_bytes", "Bytes that segments of the pool can have in all.");
 const USED: Family = gauge("vshmem_pool_used_bytes", "Bytes that segments of the pool have.");
+const LIMIT: Family =
+    gauge("vshmem_pool_limit", "A limit of the pool, as `pool create --limit` names it.");
+const LIMIT_USED: Family = gauge("vshmem_pool_limit_used", "How much of the limit is used.");
 const OBJECTS: Family = gauge("vshmem_pool_objects", "Objects in the pool.");
 const WAITS: Family =
     counter("vshmem_pool_waits_total", "Times that a thread has entered a wait queue.");
@@ -75,6 +79,11 @@ pub fn add(pool: &Pool, name: &str, to: &mut Exposition) -> Result<(), Failure> 
     for kind in [Kind::Segment, Kind::Semaphore, Kind::Queue] {
         let labels = [("pool", name), ("kind", noun(kind))];
         to.add(OBJECTS, &labels, usage.objects[kind as usize].into());
+    }
+    for line in limits::of(pool)? {
+        let labels = [("pool", name), ("limit", line.name)];
+        to.add(LIMIT, &labels, line.limit as f64);
+        to.add(LIMIT_USED, &labels, line.used as f64);
     }
     to.add(WAITS, &labels, threads.iter().map(|thread| f64::from(thread.waits)).sum());
     to.add(WAKEUPS, &labels, threads.iter().map(|thread| f64::from(thread.wakeups)).sum());

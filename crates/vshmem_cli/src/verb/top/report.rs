@@ -9,6 +9,7 @@ use vshmem_ipc::{Awaited, FoundBy, Kind, ObjectDetails, Particulars, Pool, Threa
 use super::rates::Rates;
 use super::reading::Reading;
 use super::sort::Sort;
+use crate::verb::ls::limits::{self, LimitLine};
 use crate::verb::ls::view::View;
 
 /// What `vshmem top` prints for one interval. All rates are per second.
@@ -24,6 +25,7 @@ pub struct Report {
     pub clients: Vec<Client>,
     pub objects: Vec<Object>,
     pub waiting: Vec<Waiting>,
+    pub limits: Vec<LimitLine>,
 }
 
 /// All of the pool, per second.
@@ -109,6 +111,7 @@ impl Report {
             clients: clients(now, &rates),
             objects: objects(now, &rates),
             waiting: waiting(now),
+            limits: limits::of(pool).unwrap_or_default(),
         };
         report.sort_by(sort);
         report

@@ -3,12 +3,16 @@
 use super::report::{Client, Domain, Object, Report, Total, Waiting};
 use crate::show;
 use crate::table::Table;
+use crate::verb::ls::limits::fullest;
 
 /// A line about all of the pool, and the tables that are not empty.
 pub fn text(report: &Report) -> String {
     let Total { operations, messages, bytes, attaches, waits, wakeups } = report.total;
+    let fullest = fullest(&report.limits)
+        .map(|line| format!("; fullest limit: {} {} %", line.name, line.percent()))
+        .unwrap_or_default();
     let head = format!(
-        "Pool {}, {:.1} s: {} operations/s, {} messages/s, {} bytes/s, {} attaches/s, {} waits/s, {} wakeups/s",
+        "Pool {}, {:.1} s: {} operations/s, {} messages/s, {} bytes/s, {} attaches/s, {} waits/s, {} wakeups/s{fullest}",
         show::sanitized(&report.pool),
         report.seconds,
         number(operations),

@@ -13,6 +13,7 @@ use crate::msg::posix::attributes::QueueSize;
 use crate::msg::posix::descriptors;
 use crate::msg::queue::Queue;
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::registry::name::{self, Name, NewName};
 use crate::registry::permission::{Caller, Permission, access_bits};
 use crate::registry::table;
@@ -95,13 +96,13 @@ fn make_or_open(
             );
         }
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
-            return Ok(Err(Errno::NOSPC));
+            return Ok(Err(context.pool().full(limit_name!(msgmni), Errno::NOSPC)));
         };
         describe(context, txn, object_slot, how, caller)?;
         name::enter(context, txn, Kind::Queue, object_slot.index, new)?;
         if !descriptors::count(txn, layout, context.client_id(), object_slot.index, 1)? {
             txn.clear();
-            return Ok(Err(Errno::NFILE));
+            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NFILE)));
         }
         Ok(Ok((object_slot, true)))
     }))

@@ -10,6 +10,7 @@ use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::table;
 use crate::shm::posix::object;
@@ -30,7 +31,11 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
         }
         let one = AttachCount::descriptors(1);
         let counted = attach(txn, layout, context.client_id(), object.object_slot.index, one)?;
-        Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
+        Ok(if counted {
+            Ok(())
+        } else {
+            Err(context.pool().full(limit_name!(attaches), Errno::NFILE))
+        })
     }))
 }
 
@@ -67,7 +72,7 @@ pub(crate) fn attach_object(context: &Context, id: i32) -> Result<Attachment, Fa
         let Some(extent) = extent_of(txn, layout, slot)? else { return Ok(Err(Errno::NXIO)) };
         let one = AttachCount::mappings(1);
         if !attach(txn, layout, context.client_id(), object.object_slot.index, one)? {
-            return Ok(Err(Errno::NOMEM));
+            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
         txn.update(at!(slot, last), context.process_ref().pack())?;

@@ -10,6 +10,7 @@ use crate::error::{ChangeResult, Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::{change, chunks};
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::registry::name::{self, Name, NewName};
 use crate::registry::permission::{Caller, Permission, access_bits};
 use crate::registry::table::{self, MOST_TRIES, SlotState};
@@ -172,7 +173,9 @@ fn make_object(
             }
             None => take_bare_slot(txn, layout)?,
         };
-        let Some(object_slot) = object_slot else { return Ok(Err(Errno::NOSPC)) };
+        let Some(object_slot) = object_slot else {
+            return Ok(Err(pool.full(limit_name!(shmmni), Errno::NOSPC)));
+        };
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         table::begin_generation(txn, slot)?;
