@@ -8,7 +8,9 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::error::Result;
 use crate::init::orders::tunables;
+use crate::init::world::is_own;
 use crate::model::boot::BIN;
 use crate::transport::connection::Connection;
 use crate::transport::frame;
@@ -98,7 +101,8 @@ fn start(request: &Request) -> Result<Child, Refusal> {
     let refused = |code, why| Err(Refusal::Program { code, why });
     let cwd = request.cwd.as_deref().unwrap_or_else(|| "/root".as_ref());
     if let Err(error) = std::fs::metadata(cwd) {
-        return refused(127, format!("cannot go to the directory {cwd:?}: {error}"));
+        let hint = hint(cwd, &error);
+        return refused(127, format!("cannot go to the directory {cwd:?}: {error}{hint}"));
     }
     let mut command = Command::new(program);
     command
@@ -121,8 +125,20 @@ fn start(request: &Request) -> Result<Child, Refusal> {
         Ok(child) => Ok(child),
         Err(error) => {
             let code = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
-            refused(code, format!("cannot run {program:?}: {error}"))
+            // One without a slash was looked for in PATH.
+            let is_path = program.as_bytes().contains(&b'/');
+            let hint = if is_path { hint(&cwd.join(program), &error) } else { "" };
+            refused(code, format!("cannot run {program:?}: {error}{hint}"))
         }
+    }
+}
+
+/// Why a file that the host has may not be there.
+fn hint(path: &Path, error: &io::Error) -> &'static str {
+    if error.kind() == ErrorKind::NotFound && is_own(path) {
+        "; /tmp, /var/tmp, /root and /run are the guest's own: put on the host what it is to have elsewhere, as below /srv"
+    } else {
+        ""
     }
 }
 
