@@ -282,7 +282,11 @@ impl<'a> Progress<'a> {
     /// Time to go, as far as is known.
     fn left(&self, expectation: &Expectation, deadline: Option<Instant>) -> Option<Duration> {
         let left = expectation.of_runs(&self.study.cases, &self.runs);
-        let least = self.most.map_or(left, |most| left.min(most));
+        // Some runs of each case are made however little time there is.
+        let beyond = self.study.repetitions.saturating_sub(FEWEST);
+        let must: Vec<u32> = self.runs.iter().map(|runs| runs.saturating_sub(beyond)).collect();
+        let must = expectation.of_runs(&self.study.cases, &must);
+        let least = self.most.map_or(left, |most| left.min(most.max(must)));
         let left = Duration::try_from_secs_f64(least).ok()?;
         let session = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         Some(session.map_or(left, |session| session.min(left)))
@@ -325,7 +329,7 @@ mod tests {
 
     /// A user who looks at how far it is.
     #[derive(Default)]
-    struct Looking(std::sync::Mutex<Vec<(usize, usize)>>);
+    struct Looking(std::sync::Mutex<Vec<(usize, usize, Option<Duration>)>>);
 
     impl Watch for Looking {
         fn stopped(&self) -> bool {
@@ -334,8 +338,8 @@ mod tests {
 
         fn tell(&self, _line: &str) {}
 
-        fn advance(&self, done: usize, total: usize, _: Option<Duration>, _: &str) {
-            self.0.lock().unwrap().push((done, total));
+        fn advance(&self, done: usize, total: usize, left: Option<Duration>, _: &str) {
+            self.0.lock().unwrap().push((done, total, left));
         }
     }
 
@@ -348,9 +352,11 @@ mod tests {
             let (mut environments, watch) = (Counting::default(), Looking::default());
             resume(&mut journal, &mut contents, session(), &mut environments, &watch).unwrap();
             let seen = watch.0.into_inner().unwrap();
-            assert!(seen.iter().all(|(done, total)| done <= total), "{seen:?}");
-            let (done, total) = seen[seen.len() - 1];
+            assert!(seen.iter().all(|(done, total, _)| done <= total), "{seen:?}");
+            let (&(done, total, _), before) = seen.split_last().unwrap();
             assert!(done == total && done > 0, "{seen:?}");
+            // However little time there is, what is still run takes some.
+            assert!(before.iter().all(|(.., left)| *left > Some(Duration::ZERO)), "{seen:?}");
         }
     }
 

@@ -225,7 +225,8 @@ impl View {
             process: self.participants.process(row.domain, row.pid),
             domain: self.participants.name(row.domain),
             pid: row.pid,
-            user: account::user_name(row.uid),
+            // Another kernel has other names for its users.
+            user: if here { account::user_name(row.uid) } else { row.uid.to_string() },
             uid: row.uid,
             command: (here && !over).then(|| command_name(row.pid)).flatten(),
             state,

@@ -27,10 +27,10 @@ const RULES: [Rule; 9] = [
     ("Shared memory: two guests on vshmem vs System V in one OS kernel", |one| {
         is(one, Question::Place, Group::Micro, Environment::Guests) && has(one, &["raw", "sync"])
     }),
-    ("Semaphores and messages: two guests on vshmem vs System V in one OS kernel", |one| {
+    ("Semaphores and messages, spinning against sleeping: two guests on vshmem vs System V in one OS kernel", |one| {
         is(one, Question::Place, Group::Micro, Environment::Guests) && has(one, &["sem", "msg"])
     }),
-    ("Semaphores and messages in one OS kernel: vshmem vs that kernel's own", |one| {
+    ("Semaphores and messages in one OS kernel, spinning against sleeping: vshmem vs that kernel's own", |one| {
         is(one, Question::Pool, Group::Micro, Environment::Native) && has(one, &["sem", "msg"])
     }),
     ("Scientific dwarfs between guests: vshmem vs MPI", |one| {

@@ -112,6 +112,12 @@ fn found(findings: &[Finding], answers: &[Answer<'_>]) -> Markup {
                 (answers.len()) " comparisons of this page (Benjamini and Hochberg: at most 5 % of them are expected to \
                  be wrong)."
             }
+            p class="soft" {
+                "A thread of vshmem's looks at memory for about as long as a sleep costs before it sleeps; one at a \
+                 kernel's semaphore or queue sleeps at once: where this page says spinning against sleeping, that is \
+                 the difference. raw: both sides set one flag in shared memory in turn, which is what the hardware can \
+                 do. sync: the papers' P and V in shared memory by loads and stores alone, without any library."
+            }
         }
     }
 }
