@@ -27,6 +27,9 @@ pub struct Ls {
     /// As JSON.
     #[arg(long)]
     json: bool,
+    /// Their names alone, for completions.
+    #[arg(long, hide = true)]
+    names: bool,
 }
 
 /// One pool, or why it cannot be read.
@@ -149,6 +152,11 @@ impl Ls {
         let rows = overview(if self.all { Whose::Everybodys } else { Whose::Mine });
         if self.json {
             show::json(&rows)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.names {
+            let of = |row: Overview| Some(format!("{}\n", show::sanitized(&row.name?)));
+            show::text(&rows.into_iter().filter_map(of).collect::<String>())?;
             return Ok(ExitCode::SUCCESS);
         }
         let columns = [

@@ -23,12 +23,18 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// Options that take words and something else, too: a completion offers their words, or what stands
 /// before a file's name.
-const WORDS: [(&str, &[&str]); 4] = [
+const WORDS: [(&str, &[&str]); 5] = [
     ("share", &["all", "shm", "sem", "msg", "posix", "posix-shm", "posix-sem", "mq", "pthread"]),
     ("topology", &["this", "xml:", "synthetic:", "sysfs:"]),
     ("guests", &["per-socket", "per-node", "per-l3"]),
     ("pool_numa", &["per-pair", "interleave", "ranges"]),
+    ("pool", &[POOLS]),
 ];
+
+/// What a completion offers after `--pool`: the pools that there are by then. Scripts get this word
+/// in its place first.
+const POOLS: &str = "POOLS_THAT_THERE_ARE";
+const LIST_POOLS: &str = "$(vshmem pool ls --names 2>/dev/null)";
 
 impl Manual {
     /// Writes them.
@@ -44,7 +50,10 @@ impl Manual {
         let completions = self.directory.join("completions");
         std::fs::create_dir_all(&completions)?;
         for shell in SHELLS {
-            generate_to(shell, &mut without_hidden(&whole), "vshmem", &completions)?;
+            let script =
+                generate_to(shell, &mut without_hidden(&whole), "vshmem", &completions)?;
+            let text = std::fs::read_to_string(&script)?;
+            std::fs::write(script, offering_pools(&text))?;
         }
         let pages = self.directory.join("man1");
         std::fs::create_dir_all(&pages)?;
@@ -53,13 +62,26 @@ impl Manual {
     }
 }
 
+/// With the command that lists the pools in place of the word, as each shell runs one there.
+fn offering_pools(script: &str) -> String {
+    script
+        .replace(&format!("({POOLS})"), &format!("{{compadd -- {LIST_POOLS}}}"))
+        .replace(&format!("\"{POOLS}\\t''\""), "\"(vshmem pool ls --names 2>/dev/null)\"")
+        .replace(POOLS, LIST_POOLS)
+}
+
 /// What a completion shows: `clap_complete` would offer hidden verbs and options, too.
 fn without_hidden(command: &Command) -> Command {
     // Without its feature `string` clap takes names that last as long as the program does.
     let name: &'static str = command.get_name().to_owned().leak();
     let mut shown = Command::new(name)
         .version(env!("CARGO_PKG_VERSION"))
-        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).map(with_words))
+        .args(
+            command
+                .get_arguments()
+                .filter(|argument| !argument.is_hide_set())
+                .map(|argument| with_words(argument, command.get_name())),
+        )
         .subcommands(
             command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(without_hidden),
         );
@@ -70,9 +92,10 @@ fn without_hidden(command: &Command) -> Command {
 }
 
 /// An argument of a completion, with the words that it can be completed to.
-fn with_words(argument: &Arg) -> Arg {
+fn with_words(argument: &Arg, verb: &str) -> Arg {
     let argument = argument.clone();
-    let takes = argument.get_action().takes_values();
+    // A plan's pools are sizes.
+    let takes = argument.get_action().takes_values() && (verb, argument.get_id().as_str()) != ("plan", "pool");
     match WORDS.iter().find(|(id, _)| takes && argument.get_id() == id) {
         Some((_, words)) => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
         None => argument,
@@ -140,9 +163,11 @@ mod tests {
                 .unwrap();
             assert!(text.contains("doctor"), "{file}");
             assert!(!text.contains("manual"), "{file} offers a hidden verb");
-            for word in WORDS.iter().flat_map(|(_, words)| *words) {
+            for word in WORDS.iter().flat_map(|(_, words)| *words).filter(|word| **word != POOLS) {
                 assert!(text.contains(word.trim_end_matches(':')), "{file} offers no {word}");
             }
+            assert!(text.contains("(vshmem pool ls --names"), "{file} offers no pools");
+            assert!(!text.contains(POOLS), "{file}");
         }
     }
 
