@@ -121,7 +121,13 @@ impl Evict {
                 return Ok(Some((**row).clone()));
             }
         }
-        let number: Option<u32> = self.domain.parse().ok();
-        Ok(domains.iter().find(|row| Some(row.index) == number).cloned())
+        // Of several that are called alike `vshmem ls` shows the number behind the name.
+        let number = self.domain.rsplit('#').next().and_then(|number| number.parse().ok());
+        Ok(domains.iter().find(|row| Some(row.index) == number && self.means(row)).cloned())
+    }
+
+    /// Whether the words name this domain, which has their number.
+    fn means(&self, row: &DomainRow) -> bool {
+        self.domain.rsplit_once('#').is_none_or(|(name, _)| name.is_empty() || name == row.name)
     }
 }

@@ -20,8 +20,10 @@ impl Participants {
     /// Reads the tables.
     pub fn of(pool: &Pool) -> Result<Self, Failure> {
         let name = pool.name();
+        let mut domains = pool.domains().map_err(unreadable(&name))?;
+        tell_apart(&mut domains);
         Ok(Self {
-            domains: pool.domains().map_err(unreadable(&name))?,
+            domains,
             clients: pool.clients().map_err(unreadable(&name))?,
         })
     }
@@ -66,5 +68,57 @@ impl Participants {
     /// Clients that use the pool, agents and the dead left out.
     pub fn users(&self) -> Vec<&ClientRow> {
         self.clients.iter().filter(|row| !self.is_agent(row) && !self.is_over(row)).collect()
+    }
+}
+
+/// Guests of one image have one name: those that are alive get their number with it, which commands
+/// take as well.
+fn tell_apart(domains: &mut [DomainRow]) {
+    let living = |row: &&DomainRow| row.state == DomainState::Alive;
+    let names: Vec<String> = domains.iter().filter(living).map(|row| row.name.clone()).collect();
+    for row in domains.iter_mut().filter(|row| living(&&**row)) {
+        if names.iter().filter(|name| **name == row.name).count() > 1 {
+            row.name = format!("{}#{}", row.name, row.index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vshmem_ipc::DomainSet;
+
+    use super::*;
+
+    fn domain(index: u32, name: &str, state: DomainState) -> DomainRow {
+        DomainRow {
+            index,
+            name: name.to_owned(),
+            state,
+            epoch: 1,
+            renewed: 0,
+            lease: 0,
+            agent: 0,
+            clients: 0,
+            boot: [index; 4],
+            pid_namespace: 0,
+            address: None,
+            listens: false,
+            heard: DomainSet::default(),
+            rates: [0; 4],
+        }
+    }
+
+    #[test]
+    fn living_guests_of_one_name_are_told_apart_and_a_reboot_is_not() {
+        let (alive, dead) = (DomainState::Alive, DomainState::Dead);
+        let mut domains = [
+            domain(0, "host", alive),
+            domain(1, "image", alive),
+            domain(2, "image", alive),
+            domain(3, "host", dead),
+        ];
+        tell_apart(&mut domains);
+        let names = domains.each_ref().map(|row| row.name.as_str());
+        assert_eq!(names, ["host", "image#1", "image#2", "host"]);
     }
 }
