@@ -64,6 +64,8 @@ install: install-built
 	install -D -m 644 libfabric/fi_ext_vshmem.h $D$(PREFIX)/include/rdma/fi_ext_vshmem.h
 	$(call install_all,755,$(BENCH_PROGRAMS),$(OWN_LIBDIR)/bench)
 	$(call install_all,755,$(EXAMPLE_PROGRAMS),$(OWN_LIBDIR)/examples)
+	$(call install_all,644,docs/guide/*.md,$(PREFIX)/share/doc/vshmem/guide)
+	$(call install_all,644,docs/reference/*.md,$(PREFIX)/share/doc/vshmem/reference)
 	$(call install_all,644,examples/*.c examples/*.h,$(PREFIX)/share/doc/vshmem/examples)
 	install -D -m 644 examples/library/*.c -t $D$(PREFIX)/share/doc/vshmem/examples/library
 	install -D -m 644 packaging/job7.conf packaging/containers/kubernetes.yaml packaging/valgrind.supp -t $D$(PREFIX)/share/doc/vshmem/examples

@@ -95,7 +95,7 @@ userdel member
 userdel stranger
 
 # What `systemctl enable` leaves.
-for unit in pool serve; do ln -s "/lib/systemd/system/vshmem-$unit@.service" "$wants/vshmem-$unit@job7.service"; done
+for unit in pool serve; do ln -s "/usr/lib/systemd/system/vshmem-$unit@.service" "$wants/vshmem-$unit@job7.service"; done
 check 'purge' apt-get purge -y "$@"
 sh /packages/files >/tmp/after
 getent group >/tmp/groups-after

@@ -51,7 +51,7 @@ pub enum RegionError {
         /// Device.
         path: PathBuf,
         /// What to do.
-        remedy: &'static str,
+        remedy: String,
     },
     /// Nothing that can hold a pool.
     #[error(
@@ -85,7 +85,7 @@ pub enum RegionError {
         /// What came back.
         errno: Errno,
         /// What to do.
-        remedy: &'static str,
+        remedy: String,
     },
     /// Anything else.
     #[error("{path}: cannot {tried}: {errno}")]
@@ -120,9 +120,9 @@ impl RegionError {
     }
 
     /// With what the administrator can do for a user who is not allowed to use a device.
-    pub(crate) fn with_remedy(self, remedy: &'static str) -> Self {
+    pub(crate) fn with_remedy(self, remedy: impl Into<String>) -> Self {
         match self {
-            Self::Denied { path } => Self::DeniedDevice { path, remedy },
+            Self::Denied { path } => Self::DeniedDevice { path, remedy: remedy.into() },
             error => error,
         }
     }

@@ -141,8 +141,10 @@ fn fill(row: &mut Overview) -> Result<(), Failure> {
 
 fn remedy(name: &str, rates: &Rates) -> String {
     format!(
-        "pool {name}: its memory is not cached here: read at {} MiB/s where private memory gives {}. Use the driver (docs/guide/qemu-libvirt.md) rather than the resource file, place the device's memory above 4 GiB, and do not assign devices without coherent DMA to this machine",
-        rates.pool, rates.private
+        "pool {name}: its memory is not cached here: read at {} MiB/s where private memory gives {}. Use the driver ({}) rather than the resource file, place the device's memory above 4 GiB, and do not assign devices without coherent DMA to this machine",
+        rates.pool,
+        rates.private,
+        vshmem_link::guide("qemu-libvirt.md")
     )
 }
 

@@ -33,7 +33,7 @@ const EXAMPLES: &str = "\
 Stays in the foreground and writes a line for each event; SIGTERM ends it. A guest whose QEMU ends is
 declared dead in the pool at once. Guests cannot reconnect to a server: after the server restarts,
 running guests keep the pool, but their waiters poll every 4 ms instead of being notified, until the
-guests are restarted (docs/guide/qemu-libvirt.md).
+guests are restarted.
 
 Examples:
   vshmem pool serve job7 &

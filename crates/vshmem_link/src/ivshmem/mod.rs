@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use vshmem_sync::Doorbell;
 
 use crate::device::Device;
+use crate::guide::guide;
 use crate::link::{Capabilities, Link, LinkKind};
 use crate::region::RegionError;
 use driver::{DriverDoorbell, Info};
@@ -32,7 +33,12 @@ const PCI: &str = "/sys/bus/pci/devices";
 /// To who may not use the driver's device.
 const ASK_FOR_ACCESS: &str = "The administrator of this machine decides who may use the device: with a udev rule (kernel/ivshmem/60-vshmem.rules names the group vshmem), or with chmod and chgrp on it";
 /// To who may not map the resource file.
-const LOAD_THE_DRIVER: &str = "Without the driver only root may map this device. Load the driver (docs/guide/qemu-libvirt.md), and it is /dev/vshmem/NAME for whom its mode lets in";
+fn load_the_driver() -> String {
+    format!(
+        "Without the driver only root may map this device. Load the driver ({}), and it is /dev/vshmem/NAME for whom its mode lets in",
+        guide("qemu-libvirt.md")
+    )
+}
 
 /// What distinguishes it from others. Its devices are those of the driver, and those that no driver
 /// has.
@@ -86,7 +92,7 @@ impl Ivshmem {
     }
 
     fn open_resource(path: &Path) -> Result<Self, RegionError> {
-        let device = Device::open_file(path).map_err(|error| error.with_remedy(LOAD_THE_DRIVER))?;
+        let device = Device::open_file(path).map_err(|error| error.with_remedy(load_the_driver()))?;
         if sysfs::is_driven(path) {
             return Err(RegionError::Failed {
                 path: path.to_owned(),

@@ -66,7 +66,10 @@ pub fn home_nodes() -> Option<Line> {
         Err(error) => Some(Line::note(
             WHAT,
             error.to_string(),
-            "`vshmem plan` and docs/guide/plan.md say how a guest is told; without it segments lie on any node",
+            format!(
+                "`vshmem plan` and {} say how a guest is told; without it segments lie on any node",
+                vshmem_link::guide("plan.md")
+            ),
         )),
     }
 }
