@@ -85,7 +85,7 @@ pub enum RegionError {
         /// What came back.
         errno: Errno,
         /// What to do.
-        remedy: String,
+        remedy: &'static str,
     },
     /// Anything else.
     #[error("{path}: cannot {tried}: {errno}")]

@@ -283,11 +283,6 @@ mod tests {
                 .all(|wrong| placement(wrong).is_err())
         );
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn a_mode_that_lets_others_only_read_is_refused() {

@@ -22,10 +22,7 @@ impl Participants {
         let name = pool.name();
         let mut domains = pool.domains().map_err(unreadable(&name))?;
         tell_apart(&mut domains);
-        Ok(Self {
-            domains,
-            clients: pool.clients().map_err(unreadable(&name))?,
-        })
+        Ok(Self { domains, clients: pool.clients().map_err(unreadable(&name))? })
     }
 
     /// A domain by its slot.

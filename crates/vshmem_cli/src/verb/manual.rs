@@ -50,8 +50,7 @@ impl Manual {
         let completions = self.directory.join("completions");
         std::fs::create_dir_all(&completions)?;
         for shell in SHELLS {
-            let script =
-                generate_to(shell, &mut without_hidden(&whole), "vshmem", &completions)?;
+            let script = generate_to(shell, &mut without_hidden(&whole), "vshmem", &completions)?;
             let text = std::fs::read_to_string(&script)?;
             std::fs::write(script, offering_pools(&text))?;
         }
@@ -95,7 +94,8 @@ fn without_hidden(command: &Command) -> Command {
 fn with_words(argument: &Arg, verb: &str) -> Arg {
     let argument = argument.clone();
     // A plan's pools are sizes.
-    let takes = argument.get_action().takes_values() && (verb, argument.get_id().as_str()) != ("plan", "pool");
+    let takes = argument.get_action().takes_values()
+        && (verb, argument.get_id().as_str()) != ("plan", "pool");
     match WORDS.iter().find(|(id, _)| takes && argument.get_id() == id) {
         Some((_, words)) => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
         None => argument,

@@ -137,7 +137,13 @@ fn receive_in_line(
     // The thread that has begun to wait has spun.
     let has_spun = waited.signals_seen.is_some();
     let signals_seen = waited.signals_seen.unwrap_or_else(signals_before_wait);
-    let slot_guard = context.slot_guard()?;
+    let until = WaitsUntil { deadline: waited.deadline, signals_seen };
+    let slot_guard = match context.slot_guard() {
+        Err(Failure::Errno(Errno::NOMEM)) if !wanted.no_wait => {
+            return serve::pause_without_slot(until).map(|()| None);
+        }
+        taken => taken?,
+    };
     let lock_context = context.lock_context_of(&slot_guard);
     let search = Search::of(wanted.mtype, wanted.except, wanted.copy);
     let copy = match wanted.copy {
@@ -153,7 +159,7 @@ fn receive_in_line(
         wanted,
         search,
         copy,
-        until: WaitsUntil { deadline: waited.deadline, signals_seen },
+        until,
         caller,
         lock_context: &lock_context,
         slot_guard: &slot_guard,
@@ -163,8 +169,9 @@ fn receive_in_line(
         let _ = chunks::release(context, &lock_context, chunk);
     }
     match received {
-        Err(failure) => {
-            serve::poll_without_slot(failure, &slot_guard, receiver.until).map(|()| None)
+        Err(failure) if serve::lacks_slot(failure, &slot_guard) => {
+            drop(slot_guard);
+            serve::pause_without_slot(until).map(|()| None)
         }
         received => received,
     }

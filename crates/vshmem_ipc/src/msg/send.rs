@@ -160,7 +160,13 @@ fn send_to_list(
     let began = context.send_backoff.begin_call();
     let pool = context.pool();
     let layout = pool.layout();
-    let slot_guard = context.slot_guard()?;
+    let slot_guard = match context.slot_guard() {
+        Err(Failure::Errno(Errno::NOMEM)) if !slow.no_wait => {
+            *gone = Errno::IDRM;
+            return serve::pause_without_slot(slow.until).map(|()| Sent::NotYet);
+        }
+        taken => taken?,
+    };
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
     let fill = || -> ChangeResult<()> {
@@ -173,13 +179,6 @@ fn send_to_list(
             Sender { context, queue, header, chunk, slow, caller, slot_guard: &slot_guard };
         send_until(&sender, gone)
     });
-    let sent = match sent {
-        Err(failure) => serve::poll_without_slot(failure, &slot_guard, slow.until).map(|()| {
-            *gone = Errno::IDRM;
-            Sent::NotYet
-        }),
-        sent => sent,
-    };
     match sent {
         Ok(Sent::Yes) => {
             if let Some(began) = began {
@@ -191,7 +190,14 @@ fn send_to_list(
             let _ = chunks::release(context, &lock_context, chunk);
         }
     }
-    sent
+    match sent {
+        Err(failure) if serve::lacks_slot(failure, &slot_guard) => {
+            drop(slot_guard);
+            *gone = Errno::IDRM;
+            serve::pause_without_slot(slow.until).map(|()| Sent::NotYet)
+        }
+        sent => sent,
+    }
 }
 
 /// A sender under the lock: one call's worth of state.

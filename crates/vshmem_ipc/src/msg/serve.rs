@@ -30,17 +30,16 @@ pub(crate) struct WaitsUntil {
 /// How long a call waits that has to sleep, and has no thread slot for that.
 const NO_SLOT: Duration = Duration::from_millis(4);
 
-/// To be called when a call fails under the lock. When that is because it has to sleep and was not
-/// given a slot for that, it is to be tried once more: queues have no error for it.
-pub(crate) fn poll_without_slot(
-    failure: Failure,
-    slot_guard: &SlotGuard<'_>,
-    until: WaitsUntil,
-) -> Result<(), Failure> {
-    let refused = Failure::Fault(Fault::Refused(Errno::NOMEM.raw_os_error()));
-    if failure != refused || slot_guard.may_sleep() {
-        return Err(failure);
-    }
+/// Whether a call failed under the lock because it has to sleep and was not given a slot for that.
+/// It is to be tried again: queues have no error for it.
+pub(crate) fn lacks_slot(failure: Failure, slot_guard: &SlotGuard<'_>) -> bool {
+    failure == Failure::Fault(Fault::Refused(Errno::NOMEM.raw_os_error()))
+        && !slot_guard.may_sleep()
+}
+
+/// Lets some time pass before a call is tried again that was not given a slot to sleep in. To be
+/// called without any: those that wake others need them.
+pub(crate) fn pause_without_slot(until: WaitsUntil) -> Result<(), Failure> {
     let left = until.deadline.map(|end| end.remaining(Instant::now()));
     sleep::sleep_shortly(left.unwrap_or(NO_SLOT).min(NO_SLOT));
     if signals_handled() != until.signals_seen {

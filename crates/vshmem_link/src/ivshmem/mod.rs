@@ -92,7 +92,8 @@ impl Ivshmem {
     }
 
     fn open_resource(path: &Path) -> Result<Self, RegionError> {
-        let device = Device::open_file(path).map_err(|error| error.with_remedy(load_the_driver()))?;
+        let device =
+            Device::open_file(path).map_err(|error| error.with_remedy(load_the_driver()))?;
         if sysfs::is_driven(path) {
             return Err(RegionError::Failed {
                 path: path.to_owned(),

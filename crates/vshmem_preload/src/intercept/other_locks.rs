@@ -31,6 +31,7 @@ macro_rules! libcs_alone {
         ///
         /// # Safety
         /// As libc's.
+        #[allow(clippy::unused_unit, reason = "one row says it for all")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(object: *mut c_void $(, $argument: $type)*) -> $result {
             if holds(object, $bytes) {
@@ -96,6 +97,7 @@ macro_rules! second_names {
         ///
         /// # Safety
         /// As libc's.
+        #[allow(clippy::unused_unit, reason = "one row says it for all")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: the same contract.

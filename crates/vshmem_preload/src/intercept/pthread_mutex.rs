@@ -230,7 +230,9 @@ fn unlock(shared: &SharedMutex) -> c_int {
 pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: by the caller's contract.
     match unsafe { mutex_at(mutex) } {
-        Whose::Pools(shared) => number(owner::me_until(None).and_then(|me| shared.make_consistent(me))),
+        Whose::Pools(shared) => {
+            number(owner::me_until(None).and_then(|me| shared.make_consistent(me)))
+        }
         Whose::Uninitialised => libc::EINVAL,
         Whose::Libcs => next!(c"pthread_mutex_consistent":
             fn(*mut pthread_mutex_t) -> c_int, (mutex), libc::ENOSYS),

@@ -96,6 +96,14 @@ const ELSEWHERE: u32 = 128;
 pub fn begin_child() {
     KNOWN.changes.store(0, Ordering::Relaxed);
     KNOWN.busy.store(0, Ordering::Relaxed);
+    home_namespace::begin_child();
+}
+
+/// How often credentials may have changed: 32 bits, of which a thread would have to miss all but one
+/// between two calls.
+#[inline]
+pub fn changes() -> u32 {
+    CHANGES.load(Ordering::Acquire)
 }
 
 /// To be called when the credentials of all threads may have changed.

@@ -14,6 +14,7 @@ use vshmem_link::{IdMap, OVERFLOW_ID, UserNamespace};
 use vshmem_mem::{Scratch, unless_confined};
 use vshmem_session::Session;
 
+use crate::session::caller;
 use crate::{errno, process};
 
 /// In the environment of a program that replaces one that was in a user namespace.
@@ -61,15 +62,31 @@ fn publish(namespace: UserNamespace) {
     HAS_LEFT.store(false, Ordering::Relaxed);
 }
 
+/// The count of [`caller::changes`] at which this process was last known to be in [`KNOWN`]: to ask
+/// the kernel takes a system call, and IPC_STAT would pay it.
+static ASKED_AT: AtomicU32 = AtomicU32::new(0);
+
+/// To be called in a child: it may have been made in another namespace.
+pub fn begin_child() {
+    ASKED_AT.store(0, Ordering::Relaxed);
+}
+
 /// The namespace that this process is in now.
 pub fn now() -> UserNamespace {
+    let changes = caller::changes();
     let last = known();
     if IS_UNKNOWN.load(Ordering::Relaxed) {
         return UserNamespace { users: IdMap::NOTHING, groups: IdMap::NOTHING, ..last };
     }
+    if ASKED_AT.load(Ordering::Relaxed) == changes && process::owns_its_memory() {
+        return last;
+    }
     // A process that has confined itself can enter none: unshare and setns come before.
     let inode = unless_confined(UserNamespace::own_inode).flatten().unwrap_or(last.inode);
     if inode == last.inode {
+        if process::owns_its_memory() {
+            ASKED_AT.store(changes, Ordering::Relaxed);
+        }
         return last;
     }
     let namespace = last.inner(inode);

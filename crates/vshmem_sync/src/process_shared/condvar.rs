@@ -115,7 +115,9 @@ impl SharedCondvar {
             Ok(WaitEnd::Changed)
         } else {
             crash_point("condvar", "sleeps");
-            futex.wait(&self.sequence, &mut waits, deadline)
+            // Who has lost the mutex's owner can do something about it.
+            let mut sleeps = || waits() && !mutex.has_lost_owner(futex);
+            futex.wait(&self.sequence, &mut sleeps, deadline)
         };
         crash_point("condvar", "woken");
         mutex.lock(me, futex, None)?;

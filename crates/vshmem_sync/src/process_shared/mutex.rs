@@ -271,6 +271,11 @@ impl SharedMutex {
         }
     }
 
+    /// Whether its owner has ended, and it can be had from it.
+    pub(super) fn has_lost_owner(&self, futex: &dyn Futex) -> bool {
+        self.is_abandoned(self.word.load(Ordering::SeqCst), futex)
+    }
+
     /// Whether the owner that `word` names has ended, and the mutex can be had from it.
     fn is_abandoned(&self, word: u64, futex: &dyn Futex) -> bool {
         self.is_robust() && LockOwner::of(word).is_some_and(|owner| futex.has_ended(owner))

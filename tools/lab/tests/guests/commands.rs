@@ -35,7 +35,9 @@ fn exit_codes_and_streams() {
     assert!(!String::from_utf8_lossy(&unknown.err).contains("the guest's own"));
     let of_the_host = run(lab, 1, &ExecRequest::new(["/root/program"]));
     assert_eq!(of_the_host.code, 127);
-    assert!(String::from_utf8_lossy(&of_the_host.err).contains("/root and /run are the guest's own"));
+    assert!(
+        String::from_utf8_lossy(&of_the_host.err).contains("/root and /run are the guest's own")
+    );
     assert_eq!(run(lab, 1, &ExecRequest::new(["/etc/passwd"])).code, 126);
     // A program that the command leaves behind does not hold it up.
     assert_eq!(shell(lab, 1, "sleep 600 & echo left").text(), "left");

@@ -42,7 +42,7 @@ pub fn of(pool: &Pool) -> Result<Vec<LimitLine>, Failure> {
         })
         .sum();
     let geometry = pool.geometry();
-    let pages = u64::from(geometry.pages);
+    let pages = geometry.pages;
     let line = |name, used: u64, limit: u64, of| LimitLine { name, used, limit, of };
     let count = |kind: Kind| u64::from(objects[kind as usize]);
     Ok(vec![

@@ -62,7 +62,7 @@ const EXAMPLES: &str = "\
 Examples:
   vshmem ls                      your private pool
   vshmem ls -m --pool job7       its segments
-  vshmem ls --limits --pool job7 what is full (as ipcs -u and -l)
+  vshmem ls --limits             what is full (as ipcs -u and -l)
   vshmem ls --pool job7 --json
   vshmem ls --left               what runs outside of the pool, and why
 

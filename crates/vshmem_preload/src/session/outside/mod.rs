@@ -32,9 +32,7 @@ pub use file::Program;
 /// linker ends a program for that.
 pub fn look(program: Program) -> bool {
     // The files that are looked at are closed, which would be a cancellation point.
-    let found = errno::untouched(|| {
-        cancel::uncancelled(|| unless_confined(|| look_at(program)))
-    });
+    let found = errno::untouched(|| cancel::uncancelled(|| unless_confined(|| look_at(program))));
     found.flatten() != Some(Outside::Musl)
 }
 

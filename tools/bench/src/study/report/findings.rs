@@ -27,12 +27,18 @@ const RULES: [Rule; 9] = [
     ("Shared memory: two guests on vshmem vs System V in one OS kernel", |one| {
         is(one, Question::Place, Group::Micro, Environment::Guests) && has(one, &["raw", "sync"])
     }),
-    ("Semaphores and messages, spinning against sleeping: two guests on vshmem vs System V in one OS kernel", |one| {
-        is(one, Question::Place, Group::Micro, Environment::Guests) && has(one, &["sem", "msg"])
-    }),
-    ("Semaphores and messages in one OS kernel, spinning against sleeping: vshmem vs that kernel's own", |one| {
-        is(one, Question::Pool, Group::Micro, Environment::Native) && has(one, &["sem", "msg"])
-    }),
+    (
+        "Semaphores and messages, spinning against sleeping: two guests on vshmem vs System V in one OS kernel",
+        |one| {
+            is(one, Question::Place, Group::Micro, Environment::Guests) && has(one, &["sem", "msg"])
+        },
+    ),
+    (
+        "Semaphores and messages in one OS kernel, spinning against sleeping: vshmem vs that kernel's own",
+        |one| {
+            is(one, Question::Pool, Group::Micro, Environment::Native) && has(one, &["sem", "msg"])
+        },
+    ),
     ("Scientific dwarfs between guests: vshmem vs MPI", |one| {
         is(one, Question::Talk, Group::Dwarfs, Environment::Guests)
     }),
