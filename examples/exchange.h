@@ -2,7 +2,7 @@
  *
  * Either program may start first. Nothing here needs initialising by one chosen side: a new segment
  * reads as zeros and a new semaphore is 0, and every step of the protocol is a semaphore going up
- * from there. */
+ * from there. So what an earlier run has left is removed first (earlier_run.h). */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
@@ -16,6 +16,8 @@
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <unistd.h>
+
+#include "earlier_run.h"
 
 /* A file that exists in every domain: ftok makes the keys of it. */
 #define KEY_PATH "/etc/passwd"
@@ -46,7 +48,8 @@ struct parcel {
 
 _Noreturn static inline void fail(const char *what, const char *object)
 {
-	fprintf(stderr, "%s of the %s failed: %s\n", what, object, strerror(errno));
+	int error = errno;
+	fprintf(stderr, "%s of the %s failed: %s%s\n", what, object, strerror(error), advice(error));
 	exit(1);
 }
 
@@ -91,6 +94,36 @@ static inline int item_is_whole(const struct item *item)
 	        && item->bytes[0] == (unsigned char)(item->sequence * 31);
 }
 
+/* The ring, and its set. `begun`: those semaphores that are above 0 only when a run has begun. */
+static inline struct ring *open_ring(
+	const char *program, const char *path, int attach_flags, unsigned begun, int *set)
+{
+	for (;;) {
+		*set = set_in_use = semget(key_of(path, RING_SET), RING_SEMAPHORES, IPC_CREAT | 0600);
+		if (*set == -1)
+			fail("semget", "semaphore set");
+		segment_in_use = shmget(
+			key_of(path, RING_SEGMENT), sizeof(struct ring), IPC_CREAT | 0600);
+		if (segment_in_use == -1)
+			fail("shmget", "ring segment");
+		if (!has_begun(*set, RING_SEMAPHORES, begun))
+			break;
+		remove_earlier_run(program);
+	}
+	struct ring *ring = shmat(segment_in_use, NULL, attach_flags);
+	if (ring == (void *)-1)
+		fail("shmat", "ring segment");
+	return ring;
+}
+
+static inline int open_queue(const char *path)
+{
+	queue_in_use = msgget(key_of(path, MESSAGE_QUEUE), IPC_CREAT | 0600);
+	if (queue_in_use == -1)
+		fail("msgget", "message queue");
+	return queue_in_use;
+}
+
 struct choice {
 	const char *path;
 	long items;
@@ -100,6 +133,8 @@ struct choice {
 static inline struct choice choose(int argc, char **argv, const char *does)
 {
 	struct choice c = { .path = KEY_PATH, .items = 1000 };
+	remove_when_broken_off();
+	setlinebuf(stdout);
 	int option;
 	while ((option = getopt(argc, argv, "hk:m:n:")) != -1) {
 		switch (option) {

@@ -13,6 +13,8 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
+#include "earlier_run.h"
+
 #define KEY_PATH "/etc/passwd" /* exists in every domain */
 
 enum { MATRIX_SEGMENT = 'm', MATRIX_SET = 'M' };
@@ -35,7 +37,8 @@ static inline uint64_t element(uint64_t seed, size_t row, size_t column)
 
 _Noreturn static inline void fail(const char *what)
 {
-	fprintf(stderr, "%s failed: %s\n", what, strerror(errno));
+	int error = errno;
+	fprintf(stderr, "%s failed: %s%s\n", what, strerror(error), advice(error));
 	exit(1);
 }
 
@@ -50,6 +53,8 @@ static inline void step(int set, unsigned short semaphore, short by)
 static inline struct matrix_choice choose(int argc, char **argv, const char *does)
 {
 	struct matrix_choice c = { KEY_PATH, 1024, 1024, 1 };
+	remove_when_broken_off();
+	setlinebuf(stdout);
 	int option;
 	while ((option = getopt(argc, argv, "hk:r:c:s:")) != -1) {
 		switch (option) {
@@ -74,19 +79,28 @@ static inline struct matrix_choice choose(int argc, char **argv, const char *doe
 	return c;
 }
 
-static inline uint64_t *open_matrix(
-	const struct matrix_choice *c, int *segment, int *set, int attach_flags)
+/* The matrix, and its set. `begun`: those semaphores that are above 0 only when a run has begun. */
+static inline uint64_t *open_matrix(const char *program, const struct matrix_choice *c,
+	int attach_flags, unsigned begun, int *set)
 {
 	key_t segment_key = ftok(c->path, MATRIX_SEGMENT), set_key = ftok(c->path, MATRIX_SET);
 	if (segment_key == (key_t)-1 || set_key == (key_t)-1)
 		fail("ftok (-k names an existing file)");
-	*segment = shmget(segment_key, c->rows * c->columns * sizeof(uint64_t), IPC_CREAT | 0600);
-	if (*segment == -1)
+	for (;;) {
+		*set = set_in_use = semget(set_key, MATRIX_SEMAPHORES, IPC_CREAT | 0600);
+		if (*set == -1)
+			fail("semget of the matrix's semaphore set");
+		if (!has_begun(*set, MATRIX_SEMAPHORES, begun))
+			break;
+		/* Of whatever size. */
+		segment_in_use = shmget(segment_key, 0, 0);
+		remove_earlier_run(program);
+	}
+	segment_in_use = shmget(
+		segment_key, c->rows * c->columns * sizeof(uint64_t), IPC_CREAT | 0600);
+	if (segment_in_use == -1)
 		fail("shmget of the matrix");
-	*set = semget(set_key, MATRIX_SEMAPHORES, IPC_CREAT | 0600);
-	if (*set == -1)
-		fail("semget of the matrix's semaphore set");
-	uint64_t *matrix = shmat(*segment, NULL, attach_flags);
+	uint64_t *matrix = shmat(segment_in_use, NULL, attach_flags);
 	if (matrix == (void *)-1)
 		fail("shmat of the matrix");
 	return matrix;

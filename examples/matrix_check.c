@@ -5,8 +5,8 @@ int main(int argc, char **argv)
 {
 	struct matrix_choice c = choose(
 		argc, argv, "Checks the matrix that matrix_fill fills, byte by byte.");
-	int segment, set;
-	const uint64_t *matrix = open_matrix(&c, &segment, &set, SHM_RDONLY);
+	int set;
+	const uint64_t *matrix = open_matrix("matrix_check", &c, SHM_RDONLY, 1 << CHECKED, &set);
 
 	step(set, FILLED, -1);
 	uint64_t sum = 1469598103934665603u; /* FNV-1a over the bytes as read */

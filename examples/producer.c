@@ -4,15 +4,9 @@
 
 static void through_ring(const struct choice *c)
 {
-	int segment = shmget(key_of(c->path, RING_SEGMENT), sizeof(struct ring), IPC_CREAT | 0600);
-	if (segment == -1)
-		fail("shmget", "ring segment");
-	int set = semget(key_of(c->path, RING_SET), RING_SEMAPHORES, IPC_CREAT | 0600);
-	if (set == -1)
-		fail("semget", "semaphore set");
-	struct ring *ring = shmat(segment, NULL, 0);
-	if (ring == (void *)-1)
-		fail("shmat", "ring segment");
+	int set;
+	/* The consumer may have granted the slots already. */
+	struct ring *ring = open_ring("producer", c->path, 0, 1 << FULL | 1 << FINISHED, &set);
 
 	printf("producer: %ld items through a ring of %d slots\n", c->items, SLOTS);
 	for (long i = 0; i < c->items; i++) {
@@ -24,7 +18,7 @@ static void through_ring(const struct choice *c)
 	step(set, FINISHED, -1);
 	if (shmdt(ring) != 0)
 		fail("shmdt", "ring segment");
-	if (shmctl(segment, IPC_RMID, NULL) != 0)
+	if (shmctl(segment_in_use, IPC_RMID, NULL) != 0)
 		fail("removal", "ring segment");
 	if (semctl(set, 0, IPC_RMID) != 0)
 		fail("removal", "semaphore set");
@@ -33,9 +27,12 @@ static void through_ring(const struct choice *c)
 
 static void through_queue(const struct choice *c)
 {
-	int queue = msgget(key_of(c->path, MESSAGE_QUEUE), IPC_CREAT | 0600);
-	if (queue == -1)
-		fail("msgget", "message queue");
+	int queue = open_queue(c->path);
+	struct msqid_ds state;
+	if (msgctl(queue, IPC_STAT, &state) == 0 && state.msg_qnum != 0) {
+		remove_earlier_run("producer");
+		queue = open_queue(c->path);
+	}
 
 	printf("producer: %ld messages of three types through a queue\n", c->items);
 	struct parcel parcel;
