@@ -9,15 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use vshmem_ipc::Caller;
 
 use crate::next::system_call;
-use crate::session::home_namespace;
+use crate::session::{credential_changes, home_namespace};
 
-/// Raised whenever credentials may have changed.
-static CHANGES: AtomicU32 = AtomicU32::new(1);
 /// Whether threads may have credentials of their own: libc changes those of all, system calls by
 /// number and capset those of one.
 static BY_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Credentials, and the value of `CHANGES` that they belong to: 0 while they are being written. A
+/// Credentials, and the [`credential_changes::count`] that they belong to: 0 while they are being written. A
 /// thread that finds them being written, which may be by the very thread that a signal handler has
 /// interrupted, asks for itself.
 #[derive(Debug)]
@@ -99,16 +97,9 @@ pub fn begin_child() {
     home_namespace::begin_child();
 }
 
-/// How often credentials may have changed: 32 bits, of which a thread would have to miss all but one
-/// between two calls.
-#[inline]
-pub fn changes() -> u32 {
-    CHANGES.load(Ordering::Acquire)
-}
-
 /// To be called when the credentials of all threads may have changed.
 pub fn note_change() {
-    CHANGES.fetch_add(1, Ordering::Release);
+    credential_changes::note();
 }
 
 /// To be called when those of the calling thread may have changed.
@@ -129,7 +120,7 @@ impl Credentials {
     /// As they are now.
     #[inline]
     pub fn now() -> Self {
-        let changes = CHANGES.load(Ordering::Acquire);
+        let changes = credential_changes::count();
         if BY_THREAD.load(Ordering::Relaxed) {
             return Self::of_this_thread(changes);
         }

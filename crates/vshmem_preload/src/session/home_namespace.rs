@@ -14,7 +14,7 @@ use vshmem_link::{IdMap, OVERFLOW_ID, UserNamespace};
 use vshmem_mem::{Scratch, unless_confined};
 use vshmem_session::Session;
 
-use crate::session::caller;
+use crate::session::credential_changes;
 use crate::{errno, process};
 
 /// In the environment of a program that replaces one that was in a user namespace.
@@ -62,7 +62,7 @@ fn publish(namespace: UserNamespace) {
     HAS_LEFT.store(false, Ordering::Relaxed);
 }
 
-/// The count of [`caller::changes`] at which this process was last known to be in [`KNOWN`]: to ask
+/// The count of [`credential_changes::count`] at which this process was last known to be in [`KNOWN`]: to ask
 /// the kernel takes a system call, and IPC_STAT would pay it.
 static ASKED_AT: AtomicU32 = AtomicU32::new(0);
 
@@ -73,7 +73,7 @@ pub fn begin_child() {
 
 /// The namespace that this process is in now.
 pub fn now() -> UserNamespace {
-    let changes = caller::changes();
+    let changes = credential_changes::count();
     let last = known();
     if IS_UNKNOWN.load(Ordering::Relaxed) {
         return UserNamespace { users: IdMap::NOTHING, groups: IdMap::NOTHING, ..last };

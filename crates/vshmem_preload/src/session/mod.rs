@@ -12,6 +12,7 @@ pub mod caller;
 pub mod cancel;
 pub mod child;
 pub mod confined;
+pub mod credential_changes;
 pub mod current;
 pub mod environment;
 pub mod exec;
