@@ -12,7 +12,7 @@ static void check(const struct item *item, uint64_t expected)
 	fprintf(stderr, "consumer: expected item %llu whole, got %llu with sum %016llx\n",
 		(unsigned long long)expected, (unsigned long long)item->sequence,
 		(unsigned long long)item->sum);
-	/* Messages of a run that was broken off, which this program has taken for the first ones. */
+	/* Messages of a run that was broken off, which were taken for the first ones. */
 	if (queue_in_use != -1 && item_is_whole(item)) {
 		remove_earlier_run("consumer");
 		fprintf(stderr, "consumer: start both again\n");

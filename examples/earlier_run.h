@@ -1,5 +1,6 @@
-/* A run that was broken off leaves its objects, and they look like the beginning of the next one. So
- * Ctrl-C removes them; and what SIGKILL leaves is found by its semaphores or messages, at the start. */
+/* A run that was broken off leaves its objects, and they look like the beginning of the next one.
+ * So Ctrl-C removes them; and what SIGKILL leaves is found at the start, by its semaphores or
+ * messages. */
 #ifndef EARLIER_RUN_H
 #define EARLIER_RUN_H
 

@@ -99,7 +99,8 @@ static inline struct ring *open_ring(
 	const char *program, const char *path, int attach_flags, unsigned begun, int *set)
 {
 	for (;;) {
-		*set = set_in_use = semget(key_of(path, RING_SET), RING_SEMAPHORES, IPC_CREAT | 0600);
+		*set = set_in_use = semget(
+			key_of(path, RING_SET), RING_SEMAPHORES, IPC_CREAT | 0600);
 		if (*set == -1)
 			fail("semget", "semaphore set");
 		segment_in_use = shmget(

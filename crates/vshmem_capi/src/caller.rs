@@ -1,5 +1,5 @@
-//! Credentials of the calling process, for objects that it makes: by the ids of the kernel's initial
-//! user namespace, which pools have.
+//! Credentials of the calling process, for objects that it makes: by the ids of the kernel's
+//! initial user namespace, which pools have.
 
 use std::sync::OnceLock;
 

@@ -48,8 +48,8 @@ fn bytes(whole: &str, part: &str, factor: u128) -> Option<u64> {
     u64::try_from(whole.checked_add(part)?).ok()
 }
 
-/// Shows a size in the largest unit that leaves it readable: one of 1000s where it was asked for so,
-/// and rounded up to a page since.
+/// Shows a size in the largest unit that leaves it readable: one of 1000s where it was asked for
+/// so, and rounded up to a page since.
 pub fn show(bytes: u64) -> String {
     const PAGE: u64 = 4096;
     let tens = [("TB", 12), ("GB", 9), ("MB", 6)].map(|(unit, power)| (unit, 10u64.pow(power)));

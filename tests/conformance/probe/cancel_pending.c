@@ -27,7 +27,8 @@ static void asked_at(const char *what, void (*call)(void))
 	void *result;
 	pthread_t t;
 	went_on = false;
-	if (pthread_create(&t, NULL, ask_and_call, (void *)call) != 0 || pthread_join(t, &result) != 0)
+	if (pthread_create(&t, NULL, ask_and_call, (void *)call) != 0
+	        || pthread_join(t, &result) != 0)
 		broken("a thread");
 	say("%s: %s, %s", what, went_on ? "returned" : "ended inside",
 		result == PTHREAD_CANCELED ? "ended afterwards" : "was not ended");

@@ -220,7 +220,8 @@ CASE(many_waiters_of_a_robust_mutex)
 static int read_or_write(void *page)
 {
 	struct page *p = page;
-	int r = gettid() % 2 ? pthread_rwlock_rdlock(&p->rwlock) : pthread_rwlock_wrlock(&p->rwlock);
+	int r = gettid() % 2 ? pthread_rwlock_rdlock(&p->rwlock)
+	                     : pthread_rwlock_wrlock(&p->rwlock);
 	return r != 0 ? r : pthread_rwlock_unlock(&p->rwlock);
 }
 

@@ -161,56 +161,60 @@ impl Ls {
             show::text(&rows.into_iter().filter_map(of).collect::<String>())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let columns = [
-            "NAME", "LINK", "SIZE", "USED", "CLEAN", "MODE", "OWNER", "GROUP", "DOMAINS",
-            "CLIENTS", "PLACE",
-        ];
-        let mut table = Table::new("", &columns);
-        let number = |count: Option<usize>| count.map(|n| n.to_string()).unwrap_or_default();
-        let (mut reasons, mut warnings) = (String::new(), String::new());
-        let unread = rows.iter().filter(|row| row.unread).count();
-        let closed = rows.iter().filter(|row| row.denied).count();
-        for row in rows {
-            if let Some(slow) = &row.slow {
-                warnings.push_str(&format!("{}\n", show::sanitized(slow)));
-            }
-            if let Some(error) = row.error.as_ref().filter(|_| !row.denied || row.name.is_none()) {
-                reasons.push_str(&format!("{}\n", show::sanitized(error)));
-            }
-            table.row(vec![
-                show::sanitized(&row.name.unwrap_or_else(|| "?".into())),
-                if row.grade.is_empty() {
-                    row.link.to_owned()
-                } else {
-                    format!("{} ({})", row.link, row.grade)
-                },
-                row.size.map(size::show).unwrap_or_default(),
-                row.used.map(size::show).unwrap_or_default(),
-                row.clean.map(size::show).unwrap_or_default(),
-                row.mode.unwrap_or_default(),
-                row.owner.unwrap_or_default(),
-                row.group.unwrap_or_default(),
-                number(row.domains),
-                number(row.clients),
-                show::sanitized(&row.path.display().to_string()),
-            ]);
-        }
-        let below =
-            if reasons.is_empty() { String::new() } else { format!("\nNot readable:\n{reasons}") };
-        let slow = if warnings.is_empty() { String::new() } else { format!("\nSlow:\n{warnings}") };
-        let others = if unread == 0 {
-            String::new()
-        } else {
-            format!("\nNot read: {unread} of other users. `vshmem pool ls --all` reads them\n")
-        };
-        let closed = if closed == 0 {
-            String::new()
-        } else {
-            format!(
-                "\nClosed to you: {closed}. Their owners let a group in, as with `chgrp GROUP PLACE && chmod 0660 PLACE`\n"
-            )
-        };
-        show::text(&format!("{table}{slow}{below}{closed}{others}"))?;
-        Ok(ExitCode::SUCCESS)
+        show_table(rows)
     }
+}
+
+fn show_table(rows: Vec<Overview>) -> Outcome {
+    let columns = [
+        "NAME", "LINK", "SIZE", "USED", "CLEAN", "MODE", "OWNER", "GROUP", "DOMAINS", "CLIENTS",
+        "PLACE",
+    ];
+    let mut table = Table::new("", &columns);
+    let number = |count: Option<usize>| count.map(|n| n.to_string()).unwrap_or_default();
+    let (mut reasons, mut warnings) = (String::new(), String::new());
+    let unread = rows.iter().filter(|row| row.unread).count();
+    let closed = rows.iter().filter(|row| row.denied).count();
+    for row in rows {
+        if let Some(slow) = &row.slow {
+            warnings.push_str(&format!("{}\n", show::sanitized(slow)));
+        }
+        if let Some(error) = row.error.as_ref().filter(|_| !row.denied || row.name.is_none()) {
+            reasons.push_str(&format!("{}\n", show::sanitized(error)));
+        }
+        table.row(vec![
+            show::sanitized(&row.name.unwrap_or_else(|| "?".into())),
+            if row.grade.is_empty() {
+                row.link.to_owned()
+            } else {
+                format!("{} ({})", row.link, row.grade)
+            },
+            row.size.map(size::show).unwrap_or_default(),
+            row.used.map(size::show).unwrap_or_default(),
+            row.clean.map(size::show).unwrap_or_default(),
+            row.mode.unwrap_or_default(),
+            row.owner.unwrap_or_default(),
+            row.group.unwrap_or_default(),
+            number(row.domains),
+            number(row.clients),
+            show::sanitized(&row.path.display().to_string()),
+        ]);
+    }
+    let below =
+        if reasons.is_empty() { String::new() } else { format!("\nNot readable:\n{reasons}") };
+    let slow = if warnings.is_empty() { String::new() } else { format!("\nSlow:\n{warnings}") };
+    let others = if unread == 0 {
+        String::new()
+    } else {
+        format!("\nNot read: {unread} of other users. `vshmem pool ls --all` reads them\n")
+    };
+    let closed = if closed == 0 {
+        String::new()
+    } else {
+        format!(
+            "\nClosed to you: {closed}. Their owners let a group in, as with `chgrp GROUP PLACE && chmod 0660 PLACE`\n"
+        )
+    };
+    show::text(&format!("{table}{slow}{below}{closed}{others}"))?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
 //! What the end of a client's program means to those who sleep by address: all are woken and look
-//! again. Those whose word says that they are still to sleep do so, without a word to their callers.
+//! again. Those whose word says that they are still to sleep do so; their callers learn nothing.
 //!
 //! The client may have held the lock that they wait for, or have been about to wake them, or have
 //! been woken itself and have gone no further. All cases are treated alike: in each of them the

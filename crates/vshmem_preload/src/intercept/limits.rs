@@ -1,5 +1,5 @@
-//! setrlimit(2) and prlimit(2): a program that lowers its limit of descriptors or of addresses joins
-//! before, and one that sets its limit of addresses has all of them.
+//! setrlimit(2) and prlimit(2): a program that lowers its limit of descriptors or of addresses
+//! joins before, and one that sets its limit of addresses has all of them.
 
 use libc::{__rlimit_resource_t, RLIMIT_AS, RLIMIT_NOFILE, c_int, pid_t, rlimit, rlimit64};
 use vshmem_session::Posix;

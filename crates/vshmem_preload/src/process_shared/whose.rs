@@ -117,10 +117,10 @@ object_at!(condvar_at, condvar_there, marked_condvar, LOCKS: libc::pthread_cond_
     MARK_AT: AtomicU64);
 object_at!(rwlock_at, rwlock_there, marked_rwlock, LOCKS: libc::pthread_rwlock_t => SharedRwLock,
     MARK_AT: AtomicU64);
-object_at!(barrier_at, barrier_there, marked_barrier, LOCKS: libc::pthread_barrier_t => SharedBarrier,
-    MARK_AT: AtomicU64);
-object_at!(semaphore_at, semaphore_there, marked_semaphore, SEMAPHORES: libc::sem_t => SharedSemaphore,
-    MARK_AT: AtomicU64);
+object_at!(barrier_at, barrier_there, marked_barrier, LOCKS:
+    libc::pthread_barrier_t => SharedBarrier, MARK_AT: AtomicU64);
+object_at!(semaphore_at, semaphore_there, marked_semaphore, SEMAPHORES:
+    libc::sem_t => SharedSemaphore, MARK_AT: AtomicU64);
 
 /// The place for a new object: the pool's if the program wants it shared between processes and the
 /// memory is the pool's, whole. The C library's anywhere else.

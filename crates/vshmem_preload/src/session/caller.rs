@@ -15,7 +15,7 @@ use crate::session::{credential_changes, home_namespace};
 /// number and capset those of one.
 static BY_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Credentials, and the [`credential_changes::count`] that they belong to: 0 while they are being written. A
+/// Credentials, and the count of changes that they belong to: 0 while they are being written. A
 /// thread that finds them being written, which may be by the very thread that a signal handler has
 /// interrupted, asks for itself.
 #[derive(Debug)]

@@ -67,8 +67,9 @@ struct LeftBehind {
 const NOWHERE: (usize, usize) = (0, 0);
 
 thread_local! {
-    static LEFT_BEHIND: LeftBehind =
-        const { LeftBehind { list: Cell::new(NOWHERE), composed: [const { Cell::new(NOWHERE) }; 2] } };
+    static LEFT_BEHIND: LeftBehind = const {
+        LeftBehind { list: Cell::new(NOWHERE), composed: [const { Cell::new(NOWHERE) }; 2] }
+    };
 }
 
 impl LeftBehind {

@@ -62,8 +62,8 @@ fn publish(namespace: UserNamespace) {
     HAS_LEFT.store(false, Ordering::Relaxed);
 }
 
-/// The count of [`credential_changes::count`] at which this process was last known to be in [`KNOWN`]: to ask
-/// the kernel takes a system call, and IPC_STAT would pay it.
+/// The count of changes of credentials at which this process was last known to be in [`KNOWN`]: to
+/// ask the kernel takes a system call, and IPC_STAT would pay it.
 static ASKED_AT: AtomicU32 = AtomicU32::new(0);
 
 /// To be called in a child: it may have been made in another namespace.

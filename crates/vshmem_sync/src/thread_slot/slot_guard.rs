@@ -18,7 +18,7 @@ use crate::fault::Fault;
 const MOST_SLOTS: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Slot guards that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
-/// Of these the last ones, in which no thread sleeps: one of this process has to wake those that do.
+/// Of these the last ones, in which no thread sleeps: one of this process has to wake sleepers.
 const RESERVED_PLACES: usize = if cfg!(loom) { 0 } else { 64 };
 const SLEEPING_PLACES: usize = MOST_SLOTS - RESERVED_PLACES;
 /// How deep calls of one thread may nest, by way of signal handlers, before a slot in use is taken

@@ -20,7 +20,7 @@ use crate::model::names::{DOM0, NOTIFY_PORT, address, domain};
 const SCRATCH: [(&str, u32); 4] =
     [("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/root", 0o700), ("/run", 0o755)];
 
-/// Whether a file, if the host has it, is not this guest's: the guest has a directory of its own there.
+/// Whether a file of the host's cannot be seen here: the guest has a directory of its own there.
 pub(super) fn is_own(path: &Path) -> bool {
     SCRATCH.iter().any(|(own, _)| path.starts_with(own))
 }
