@@ -20,8 +20,9 @@ macro_rules! by_address {
 
             use super::*;
 
-            /// A cancellation unwinds from here.
-            pub(super) type Next = unsafe extern "C-unwind" fn(*mut $theirs) -> c_int;
+            /// A cancellation may unwind from there. If that were said here ("C-unwind"), callers
+            /// that cannot unwind by themselves would end the process instead.
+            pub(super) type Next = unsafe extern "C" fn(*mut $theirs) -> c_int;
 
             /// Where a call jumps to: libc's function, or `outside`.
             pub(super) static TARGET: AtomicPtr<libc::c_void> =
@@ -57,7 +58,7 @@ macro_rules! by_address {
 
             /// For calls that come before this library's start, and where nothing was found.
             #[cold]
-            unsafe extern "C-unwind" fn look_up(at: *mut $theirs) -> c_int {
+            unsafe extern "C" fn look_up(at: *mut $theirs) -> c_int {
                 find();
                 if FOUND.load(Ordering::Relaxed) == look_up as Next as *mut libc::c_void {
                     return $missing;
@@ -67,7 +68,7 @@ macro_rules! by_address {
             }
 
             /// An object outside of the range, where something is mapped there.
-            unsafe extern "C-unwind" fn outside(at: *mut $theirs) -> c_int {
+            unsafe extern "C" fn outside(at: *mut $theirs) -> c_int {
                 // SAFETY: by the caller's contract.
                 unsafe {
                     if $crate::attached::bounds::$bounds.hold_outside(at.addr()) {
@@ -99,7 +100,7 @@ macro_rules! by_address {
                 unsafe { std::mem::transmute::<*mut libc::c_void, Next>(found)(at) }
             }
 
-            /// An object where the pool's memory may be.
+            /// An object where the pool's memory may be. A cancellation unwinds from here.
             ///
             /// # Safety
             /// As libc's.
