@@ -328,6 +328,10 @@ CASE(around_handlers_anywhere)
 static void leave_few_addresses(void)
 {
 	long pages = 0;
+	/* A pool's tables are there by the first limit that is set, before any call. */
+	struct rlimit all;
+	if (getrlimit(RLIMIT_AS, &all) != 0 || setrlimit(RLIMIT_AS, &all) != 0)
+		broken("RLIMIT_AS");
 	FILE *file = fopen("/proc/self/statm", "r");
 	if (!file || fscanf(file, "%ld", &pages) != 1)
 		broken("/proc/self/statm");
