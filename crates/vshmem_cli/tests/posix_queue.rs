@@ -2,8 +2,8 @@
 
 mod rig;
 
-use rig::{Name, json, refusal};
-use vshmem_ipc::{QueueOpen, QueueSize, Superuser, Wait};
+use rig::{Me, Name, json, refusal};
+use vshmem_ipc::{QueueOpen, QueueSize, Wait};
 use vshmem_session::{Session, find};
 
 const MAKE: QueueOpen = QueueOpen {
@@ -24,7 +24,7 @@ impl Open {
     }
 
     fn make(&self, name: &[u8]) -> i32 {
-        self.0.client().mq_open(name, &MAKE, &Superuser).unwrap()
+        self.0.client().mq_open(name, &MAKE, &Me).unwrap()
     }
 
     fn close(&self, ids: &[i32]) {
@@ -55,7 +55,7 @@ fn queues_are_listed_by_name_and_apart_from_system_vs() {
     let ids = [b"jobs".as_slice(), b"gone", b"odd\x1b[31m\xff"].map(|name| open.make(name));
     let [jobs, gone, odd] = ids;
     open.0.client().mq_send(jobs, b"a message", 1, Wait::Never).unwrap();
-    open.0.client().mq_unlink(b"gone", &Superuser).unwrap();
+    open.0.client().mq_unlink(b"gone", &Me).unwrap();
 
     let found = rows(pool);
     let row = |name: &str| found.iter().find(|row| row[0] == name).expect(name).clone();
@@ -89,7 +89,7 @@ fn queues_are_removed_by_name_and_with_everything_else() {
     let names = [b"jobs".as_slice(), b"gone", b"odd\x1b\xff", b"two; words"];
     let ids = names.map(|name| open.make(name));
     let [jobs, gone, _, words] = ids.map(|id| id.to_string());
-    open.0.client().mq_unlink(b"gone", &Superuser).unwrap();
+    open.0.client().mq_unlink(b"gone", &Me).unwrap();
 
     let by_name = format!("`vshmem rm --posix-mqueue /jobs --pool {pool}`");
     refusal(&["rm", "-q", &jobs, "--pool", pool], &[&by_name]);

@@ -2,8 +2,8 @@
 
 mod rig;
 
-use rig::{Name, refusal};
-use vshmem_ipc::{PosixOpen, Superuser};
+use rig::{Me, Name, refusal};
+use vshmem_ipc::PosixOpen;
 use vshmem_session::{Session, find};
 
 const MAKE: PosixOpen = PosixOpen {
@@ -24,7 +24,7 @@ impl Open {
     }
 
     fn make(&self, name: &[u8], bytes: u64) -> i32 {
-        let id = self.0.client().posix_shm_open(name, MAKE, &Superuser, &self.0).unwrap();
+        let id = self.0.client().posix_shm_open(name, MAKE, &Me, &self.0).unwrap();
         self.0.client().posix_shm_set_size(id, bytes, &self.0).unwrap();
         id
     }
@@ -58,7 +58,7 @@ fn objects_are_listed_by_name_and_removed_by_it() {
     let gone = open.make(b"gone", 1);
     let odd = open.make(b"odd\x1b[31m\xff", 1);
     let semaphore = open.make(b"sem.lock", 32);
-    open.0.client().posix_shm_unlink(b"gone", &Superuser).unwrap();
+    open.0.client().posix_shm_unlink(b"gone", &Me).unwrap();
     let id = |id: i32| id.to_string();
     let found = rows(pool);
     let row = |name: &str| found.iter().find(|row| row[0] == name).expect(name).clone();

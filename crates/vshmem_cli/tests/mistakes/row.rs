@@ -124,6 +124,11 @@ pub fn check(topic: &str, rows: &[Mistake]) {
         (row.setup)(&place);
         let output = place.run(row.line);
         let said = complaint(&output);
+        const NO_LAB: &str = "this machine cannot run the lab";
+        if said.contains(NO_LAB) && !row.says.contains(&NO_LAB) {
+            println!("SKIPPED: vshmem {}: {NO_LAB}", row.line);
+            continue;
+        }
         let mut fault = |why: String| {
             wrong.push(format!("{}\n  $ vshmem {}\n  {}  {why}", row.what, row.line, said));
         };

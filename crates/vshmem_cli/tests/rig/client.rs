@@ -3,11 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use vshmem_ipc::{Operation, Superuser};
+use vshmem_ipc::Operation;
 use vshmem_mem::Protection;
 use vshmem_session::{Session, find};
 
-use super::Name;
+use super::{Me, Name};
 
 const POOL: &str = "CLITEST_POOL";
 /// Set for a process that maps the pool, and is no client.
@@ -35,11 +35,11 @@ pub fn be() {
         }
     };
     let me = session.client();
-    let id = me.shmget(KEY, 4096, IPC_CREAT | 0o600, &Superuser, &session).unwrap();
-    me.shmat(id, true, false, &Superuser).unwrap();
-    let set = me.semget(KEY, 1, IPC_CREAT | 0o600, &Superuser).unwrap();
+    let id = me.shmget(KEY, 4096, IPC_CREAT | 0o600, &Me, &session).unwrap();
+    me.shmat(id, true, false, &Me).unwrap();
+    let set = me.semget(KEY, 1, IPC_CREAT | 0o600, &Me).unwrap();
     let add = Operation { number: 0, change: 1, no_wait: true, undo: true };
-    me.semop(set, &[add], None, &Superuser).unwrap();
+    me.semop(set, &[add], None, &Me).unwrap();
     if let Ok(command) = std::env::var(AGENT) {
         let path = session.link().path();
         let status = Command::new(command).args(["agent", "--pool"]).arg(path).status().unwrap();

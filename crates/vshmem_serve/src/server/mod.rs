@@ -158,11 +158,12 @@ impl Server {
         let Some(role_lock) = role_lock else { return Err(ServeError::Taken { name }) };
         let paths = ServerPaths::choose(&name, request.socket.as_deref())
             .map_err(|error| ServeError::NoPlace { name: name.clone(), error })?;
-        let record_at = Entry::of(&paths.record)
-            .map_err(|errno| failed("open the directory of its record")(errno.into()))?;
         let admission = Admission::of(&meta);
         let bind = |path: &Path, kind| listen(&name, path, kind, admission);
+        // First: where the directory is missing, it says which.
         let control = bind(&paths.control, SocketType::DGRAM)?;
+        let record_at = Entry::of(&paths.record)
+            .map_err(|errno| failed("open the directory of its record")(errno.into()))?;
         let session = Session::join(link)?;
         let superblock = session.client().pool().superblock();
         let most = superblock.geometry.domains as usize;
