@@ -355,10 +355,10 @@ static void pool(void)
 	pthread_mutex_t *mutexes[] = { &private, (pthread_mutex_t *)behind,
 		(pthread_mutex_t *)(first + PAGE) };
 	pthread_t threads[3];
-	for (int i = 0; i < 3; i++) {
-		*mutexes[i] = private;
+	for (int i = 0; i < 3; i++)
+		*mutexes[i] = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	for (int i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, lock_often, mutexes[i]);
-	}
 	for (int i = 0; i < 2000; i++) {
 		char *at = attach(NULL, 0);
 		check(mprotect(at, PAGE, PROT_READ) == 0 && shmdt(at) == 0, "shmdt", errno);
