@@ -60,7 +60,7 @@ fn queues_are_listed_by_name_and_apart_from_system_vs() {
     let found = rows(pool);
     let row = |name: &str| found.iter().find(|row| row[0] == name).expect(name).clone();
     let id = |id: i32| id.to_string();
-    let cells = [&id(jobs), "root", "640", "1", "5", "64", "1"].map(str::to_owned);
+    let cells = [&id(jobs), Me::name().as_str(), "640", "1", "5", "64", "1"].map(str::to_owned);
     assert_eq!(row("/jobs")[1..8], cells);
     assert_eq!(row("(unlinked)")[1], id(gone));
     assert_eq!(row("/odd?[31m\u{fffd}")[1], id(odd));

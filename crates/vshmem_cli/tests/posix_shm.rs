@@ -62,7 +62,8 @@ fn objects_are_listed_by_name_and_removed_by_it() {
     let id = |id: i32| id.to_string();
     let found = rows(pool);
     let row = |name: &str| found.iter().find(|row| row[0] == name).expect(name).clone();
-    assert_eq!(row("/data")[1..7], [&id(data), "root", "640", "5000", "0", "1"].map(str::to_owned));
+    let cells = [&id(data), Me::name().as_str(), "640", "5000", "0", "1"].map(str::to_owned);
+    assert_eq!(row("/data")[1..7], cells);
     assert_eq!(row("(unlinked)")[1], id(gone));
     assert_eq!(row("/odd?[31m\u{fffd}")[1], id(odd));
     assert_eq!(row("/sem.lock")[1], id(semaphore));

@@ -41,6 +41,14 @@ impl Drop for Name {
 #[derive(Debug)]
 pub struct Me;
 
+impl Me {
+    /// The name that listings have for it.
+    pub fn name() -> String {
+        let user = uzers::get_user_by_uid(vshmem_ipc::Caller::uid(&Self)).expect("a name");
+        user.name().to_string_lossy().into_owned()
+    }
+}
+
 impl vshmem_ipc::Caller for Me {
     fn uid(&self) -> u32 {
         rustix::process::geteuid().as_raw()
