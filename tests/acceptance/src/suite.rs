@@ -37,7 +37,10 @@ fn run_each(tests: &[&[Test]], each: impl Fn(&str, fn()) + Clone + Send + 'stati
         Trial::test(name, move || {
             let began = Instant::now();
             each(name, test);
-            say(&format!("{} s: {name}", began.elapsed().as_secs()));
+            match began.elapsed().as_secs() {
+                0 => {}
+                seconds => say(&format!("{seconds} s: {name}")),
+            }
             Ok(())
         })
     };
