@@ -37,7 +37,7 @@ after() { # after SIGNAL name first second next_first next_second
 	fi
 	timeout 60 $prefix $5 >"$build/found.out" 2>&1 &
 	found=$!
-	until grep -q 'an earlier run was broken off' "$build/found.out" || ! kill -0 $found 2>/dev/null; do sleep 0.05; done
+	until grep -q 'an earlier run was broken off' "$build/found.out" 2>/dev/null || ! kill -0 $found 2>/dev/null; do sleep 0.05; done
 	timeout 60 $prefix $6 >"$build/second.out" 2>&1 && wait $found && grep -q 'earlier run' "$build/found.out"
 	if [ $? = 0 ]; then
 		passed=$((passed + 1))

@@ -47,8 +47,8 @@ static inline void remove_earlier_run(const char *program)
 			program);
 		exit(1);
 	}
-	fprintf(stderr, "%s: an earlier run was broken off: removing what it left\n", program);
 	remove_objects();
+	fprintf(stderr, "%s: an earlier run was broken off: what it left is removed\n", program);
 }
 
 /* What to do when a call fails. */

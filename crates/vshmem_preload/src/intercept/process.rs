@@ -143,8 +143,12 @@ pub unsafe extern "C" fn waitid(
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
+    // glibc 2.41 sends a signal, which ends a sleep before it is woken below: the thread knows by
+    // then what for.
+    vshmem_mem::cancellation_requested();
     let result = next!(c"pthread_cancel": fn(pthread_t) -> c_int, (thread), libc::ESRCH);
     if result == 0 {
+        // It may have looked before the cancellation could act.
         vshmem_mem::cancellation_requested();
         // It is not known where the thread sleeps: all look up.
         if let Some(session) = process::joined() {
