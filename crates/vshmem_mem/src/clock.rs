@@ -124,6 +124,12 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// Sleeps for that long, or until a signal. Past libc, whose nanosleep is a cancellation point.
+pub fn sleep_shortly(span: Duration) {
+    let span = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
+    let _ = rustix::thread::nanosleep(&span);
+}
+
 /// How long a sleep lasts that is over as soon as it has begun, in ticks: the CPU has hardly time
 /// to rest in it, so it is about what a sleep costs.
 #[must_use]

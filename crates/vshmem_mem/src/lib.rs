@@ -56,8 +56,8 @@ pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint, 
 pub use byte_lock::{is_byte_locked, try_lock_byte, unlock_byte};
 pub use child::begin_child;
 pub use clock::{
-    Clock, Deadline, Instant, StallProofTimeout, seconds_now, shortest_sleep, thread_cpu_time,
-    ticks,
+    Clock, Deadline, Instant, StallProofTimeout, seconds_now, shortest_sleep, sleep_shortly,
+    thread_cpu_time, ticks,
 };
 pub use confined::{Confined, confine, is_confined, unless_confined};
 #[cfg(not(loom))]

@@ -14,10 +14,10 @@ pub(crate) mod wait_file;
 pub(crate) mod waker_cpu_cache;
 
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::{Timespec, nanosleep};
-use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering};
+use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering, sleep_shortly};
 use vshmem_sync::{
     Doorbell, Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, WaitWords,
     field, load_value,
@@ -108,10 +108,9 @@ pub(crate) fn await_slot<T, E>(
     mut take: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
     const TRIES: u32 = 100;
-    const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
+    const PAUSE: Duration = Duration::from_micros(500);
     for _ in 0..TRIES {
-        // Past libc, whose nanosleep is a cancellation point.
-        let _ = nanosleep(&PAUSE);
+        sleep_shortly(PAUSE);
         let taken = take()?;
         if taken.is_some() {
             return Ok(taken);

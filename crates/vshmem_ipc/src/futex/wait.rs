@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
-use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled};
+use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled, sleep_shortly};
 use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, field, load_value, with_lock};
 use vshmem_wire::{Registry, ThreadSlot, WaitKind};
 
@@ -94,7 +94,7 @@ fn poll_for_slot<'a>(
             context.watchdog();
         }
         let pause = (SOON * 2u32.saturating_pow(looked / 4)).min(BOUND);
-        sleep::sleep_shortly(deadline.map_or(pause, |deadline| deadline.remaining().min(pause)));
+        sleep_shortly(deadline.map_or(pause, |deadline| deadline.remaining().min(pause)));
         looked = looked.wrapping_add(1);
         // Before the deadline: what has come in time counts.
         if !waits() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
-use vshmem_mem::{Instant, Ordering, signals_handled};
+use vshmem_mem::{Instant, Ordering, signals_handled, sleep_shortly};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
 
@@ -41,7 +41,7 @@ pub(crate) fn lacks_slot(failure: Failure, slot_guard: &SlotGuard<'_>) -> bool {
 /// called without any: those that wake others need them.
 pub(crate) fn pause_without_slot(until: WaitsUntil) -> Result<(), Failure> {
     let left = until.deadline.map(|end| end.remaining(Instant::now()));
-    sleep::sleep_shortly(left.unwrap_or(NO_SLOT).min(NO_SLOT));
+    sleep_shortly(left.unwrap_or(NO_SLOT).min(NO_SLOT));
     if signals_handled() != until.signals_seen {
         return Err(Errno::INTR.into());
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::thread::Timespec;
 use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
 use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
 use vshmem_wire::{ThreadSlot, WaitCounts, WaitState};
@@ -56,12 +55,6 @@ pub(crate) fn leave_wait_queue(
     };
     hide_waiter();
     acted
-}
-
-/// Sleeps for less than a second. Past libc, whose nanosleep is a cancellation point.
-pub(crate) fn sleep_shortly(span: Duration) {
-    let nanos = i64::from(span.subsec_nanos());
-    let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: nanos });
 }
 
 /// Counts a wait, or its end. Only this thread writes the word.

@@ -5,10 +5,10 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
-use rustix::thread::{Timespec, nanosleep};
 use vshmem_ipc::{Beginning, Errno, PosixOpen, SEM_VALUE_MAX, SharedSemaphore};
-use vshmem_mem::Protection;
+use vshmem_mem::{Protection, sleep_shortly};
 use vshmem_session::Session;
 use vshmem_wire::NAME_BYTES;
 
@@ -24,7 +24,7 @@ use crate::session::{current, exit};
 const PAGE: u64 = 4096;
 /// What stands before the name of a semaphore.
 const PREFIX: &[u8] = b"sem.";
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+const LOOK_INTERVAL: Duration = Duration::from_micros(200);
 /// Semaphores that a process has open at most.
 const MOST: usize = 4096;
 
@@ -148,7 +148,7 @@ fn attached(session: &Session, id: i32) -> Result<NonNull<SharedSemaphore>, Errn
 }
 
 fn wait_a_moment() {
-    let _ = nanosleep(&LOOK_INTERVAL);
+    sleep_shortly(LOOK_INTERVAL);
 }
 
 /// sem_close(3).

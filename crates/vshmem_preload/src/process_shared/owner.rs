@@ -30,7 +30,7 @@ fn await_client(deadline: Option<Deadline>) -> Result<LockOwner, Errno> {
             Err(Errno::NOSPC) if deadline.is_some_and(|until| until.remaining().is_zero()) => {
                 return Err(Errno::TIMEDOUT);
             }
-            Err(Errno::NOSPC) => sleeper::sleep_shortly(deadline),
+            Err(Errno::NOSPC) => sleeper::pause_without_slot(deadline),
             me => return me,
         }
     }

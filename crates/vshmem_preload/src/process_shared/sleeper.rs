@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use rustix::thread::{Timespec, nanosleep};
 use vshmem_ipc::{Errno, Futex, LockOwner, WaitEnd, Woke};
-use vshmem_mem::{Deadline, signals_handled};
+use vshmem_mem::{Deadline, signals_handled, sleep_shortly};
 
 use crate::attached::{attach_table, pieces};
 use crate::session::current;
@@ -14,10 +13,9 @@ use crate::session::current;
 /// How long a thread waits before it tries again, when the pool has no slot for it or its process.
 const NO_SLOT: Duration = Duration::from_millis(1);
 
-/// Waits for that long, or until the deadline. Past libc, whose nanosleep is a cancellation point.
-pub fn sleep_shortly(deadline: Option<Deadline>) {
-    let span = deadline.map_or(NO_SLOT, |deadline| deadline.remaining().min(NO_SLOT));
-    let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: span.subsec_nanos().into() });
+/// Waits for that long, or until the deadline.
+pub fn pause_without_slot(deadline: Option<Deadline>) {
+    sleep_shortly(deadline.map_or(NO_SLOT, |deadline| deadline.remaining().min(NO_SLOT)));
 }
 
 /// Where in the pool an object of the program's lies; `None` when it does not, or not whole.
@@ -36,7 +34,7 @@ pub fn wake_at(offset: u64, most: u32) -> Woke {
         let woke = current::session().and_then(|session| session.client().futex_wake(offset, most));
         match woke {
             // A thread that sleeps relies on it.
-            Err(Errno::NOMEM | Errno::NOSPC) => sleep_shortly(None),
+            Err(Errno::NOMEM | Errno::NOSPC) => pause_without_slot(None),
             result => return result.unwrap_or_default(),
         }
     }
@@ -108,7 +106,7 @@ impl Futex for Sleeper {
         let session = match current::watchful_session() {
             // The process is no client, and cannot be found by those that wake: the caller looks.
             Err(Errno::NOSPC) => {
-                sleep_shortly(deadline);
+                pause_without_slot(deadline);
                 return Ok(end_of_look(waits, deadline, signals_seen));
             }
             session => session?,

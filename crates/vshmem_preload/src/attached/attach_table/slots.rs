@@ -4,8 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::thread::Timespec;
-use vshmem_mem::{Instant, StallProofTimeout};
+use vshmem_mem::{Instant, StallProofTimeout, sleep_shortly};
 
 /// Threads that attach or detach at the same time. More wait.
 const SLOTS: usize = 64;
@@ -26,9 +25,7 @@ static BUSY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
 
 /// What a thread does between two looks at what another one is about to end.
 pub fn pause_between_looks() {
-    const SPAN: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
-    // Not libc's, which a cancellation would end.
-    let _ = rustix::thread::nanosleep(&SPAN);
+    sleep_shortly(Duration::from_micros(50));
 }
 
 /// Takes a slot for a thread.
