@@ -13,6 +13,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+use crate::files_beside;
 use crate::uuid::uuid_digits;
 use crate::wait_words::names::DIRECTORY;
 
@@ -79,13 +80,7 @@ fn read(path: &Path) -> Option<Vec<LeftProgram>> {
 
 /// Removes a pool's lists, as far as this user may.
 pub fn remove_left_lists(uuid: &[u8; 16]) {
-    let stem = lists(uuid);
-    let Ok(entries) = std::fs::read_dir(DIRECTORY) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().as_bytes().starts_with(stem.as_bytes()) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
+    files_beside::remove_all(Path::new(DIRECTORY), &lists(uuid));
 }
 
 #[cfg(test)]

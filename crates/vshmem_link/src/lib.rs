@@ -21,6 +21,7 @@ mod device;
 mod discovery;
 mod domain;
 mod file_limit;
+mod files_beside;
 mod gathered;
 mod granularity;
 mod guide;
@@ -67,7 +68,7 @@ pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
 pub use user_namespace::{IdMap, OVERFLOW_ID, UserNamespace};
 pub use uuid::uuid_digits;
-pub use wait_words::{OwnWords, open_wait_words, wait_files};
+pub use wait_words::{OwnWords, open_wait_words, remove_wait_files};
 pub use xen::host::{
     Admission as XenAdmission, GrantTableSize as XenRoom, Member as XenMember, PoolDomain,
     Slot as XenSlot, Wanted as XenWanted, XenError,

@@ -2,12 +2,12 @@
 //! `vshmem run` has started. The library makes one when it says that a program runs outside of the
 //! pool; the domain's agent removes them when it leaves, `vshmem pool rm` those of all domains.
 
-use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::domain::domain_facts;
+use crate::files_beside;
 use crate::uuid::uuid_digits;
 use crate::wait_words::names::DIRECTORY;
 
@@ -34,17 +34,12 @@ pub fn is_notice_mark(mark: &Path, uuid: &[u8; 16]) -> bool {
 
 /// Removes those of this domain, or of all, as far as this user may.
 pub fn remove_notice_marks(uuid: &[u8; 16], of_all: bool) {
-    let mut stem = OsString::from(notice_marks(uuid));
+    let mut stem = notice_marks(uuid);
     if !of_all {
         let Ok(facts) = domain_facts() else { return };
-        stem.push(format!("{}.", facts.pid_namespace));
+        stem.push_str(&format!("{}.", facts.pid_namespace));
     }
-    let Ok(entries) = std::fs::read_dir(DIRECTORY) else { return };
-    let is_mark = |name: &OsStr| name.as_bytes().starts_with(stem.as_bytes());
-    for entry in entries.flatten().filter(|entry| is_mark(&entry.file_name())) {
-        // Those of other users are theirs, or root's, to remove.
-        let _ = std::fs::remove_file(entry.path());
-    }
+    files_beside::remove_all(Path::new(DIRECTORY), &stem);
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Fai
         let _ = std::fs::remove_file(vshmem_serve::ServerPaths::usual(name).record);
     }
     if let Some(uuid) = uuid.filter(|uuid| !is_of_another(uuid)) {
-        remove_wait_files(&uuid);
+        vshmem_link::remove_wait_files(&uuid);
         vshmem_link::remove_notice_marks(&uuid, true);
         vshmem_link::remove_left_lists(&uuid);
     }
@@ -189,18 +189,6 @@ fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Fai
 fn is_of_another(uuid: &[u8; 16]) -> bool {
     let pools = list(Whose::Everybodys).into_iter();
     pools.filter_map(|row| row.found.ok()).any(|(superblock, _)| superblock.uuid == *uuid)
-}
-
-/// Only domains that cannot sleep on pool memory have any, one for each user.
-fn remove_wait_files(uuid: &[u8; 16]) {
-    let (directory, stem) = vshmem_link::wait_files(uuid);
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(stem.as_bytes()) {
-            // Those of other users are theirs, or root's, to remove.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
 }
 
 /// Removes a pool that has a Xen domain, once its server has seen that it is to go: it would grant

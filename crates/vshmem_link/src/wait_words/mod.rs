@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection, map_file};
 use vshmem_sync::WordsOwner;
 
-pub use names::wait_files;
+pub use names::remove_wait_files;
 pub use others::Files;
 
 use crate::file_limit::FILE_LIMIT;

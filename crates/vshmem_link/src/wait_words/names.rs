@@ -6,15 +6,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat};
 use vshmem_sync::WordsOwner;
 
+use crate::files_beside;
 use crate::uuid::uuid_digits;
 
 /// Where the files are.
 pub const DIRECTORY: &str = "/dev/shm";
 
-/// What the names of a pool's wait files begin with, in their directory.
-#[must_use]
-pub fn wait_files(uuid: &[u8; 16]) -> (PathBuf, String) {
-    (PathBuf::from(DIRECTORY), format!("vshmem-wait.{}", uuid_digits(uuid)))
+/// What the names of a pool's wait files begin with.
+fn wait_files(uuid: &[u8; 16]) -> String {
+    format!("vshmem-wait.{}", uuid_digits(uuid))
+}
+
+/// Removes a pool's wait files. Only domains that cannot sleep on pool memory have any, one for
+/// each user.
+pub fn remove_wait_files(uuid: &[u8; 16]) {
+    files_beside::remove_all(Path::new(DIRECTORY), &wait_files(uuid));
 }
 
 /// The names of one pool's files in this domain, and their length.
@@ -29,7 +35,7 @@ pub struct Names {
 impl Names {
     /// Those of the pool that has this UUID.
     pub fn new(directory: &Path, uuid: &[u8; 16], bytes: usize) -> Self {
-        Self { directory: directory.to_owned(), stem: wait_files(uuid).1, bytes }
+        Self { directory: directory.to_owned(), stem: wait_files(uuid), bytes }
     }
 
     /// The file of an owner.
