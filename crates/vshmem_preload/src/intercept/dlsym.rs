@@ -85,37 +85,70 @@ unsafe extern "C" fn dlvsym_in(
     }
 }
 
+/// The instructions of both: to `$here` with a handle of dlopen's, and with RTLD_NEXT (-1) or
+/// RTLD_DEFAULT (0) on to what `$next` finds, with our caller's arguments and return address.
+#[cfg(target_arch = "x86_64")]
+macro_rules! here_or_next {
+    ($here:path, $next:path) => {
+        naked_asm!(
+            "endbr64",
+            "lea rax, [rdi + 1]",
+            "cmp rax, 1",
+            "ja {here}",
+            "push rdi",
+            "push rsi",
+            "push rdx", // aligns the stack as well
+            "call {next}",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "jmp rax",
+            here = sym $here,
+            next = sym $next,
+        )
+    };
+}
+
+/// The same.
+#[cfg(target_arch = "aarch64")]
+macro_rules! here_or_next {
+    ($here:path, $next:path) => {
+        naked_asm!(
+            "hint #34", // bti c
+            "add x9, x0, #1",
+            "cmp x9, #1",
+            "b.ls 2f",
+            "b {here}",
+            "2:",
+            "stp x29, x30, [sp, #-48]!",
+            "stp x0, x1, [sp, #16]",
+            "str x2, [sp, #32]",
+            "bl {next}",
+            "mov x16, x0",
+            "ldp x0, x1, [sp, #16]",
+            "ldr x2, [sp, #32]",
+            "ldp x29, x30, [sp], #48",
+            "br x16",
+            here = sym $here,
+            next = sym $next,
+        )
+    };
+}
+
 /// dlsym(3).
 ///
 /// # Safety
 /// As libc's.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    naked_asm!(
-        "endbr64",
-        "lea rax, [rdi + 1]", // RTLD_NEXT is -1, RTLD_DEFAULT 0
-        "cmp rax, 1",
-        "ja {here}",
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8", // aligns the stack
-        "call {next}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "jmp rax",
-        here = sym dlsym_in,
-        next = sym next_dlsym,
-    )
+    here_or_next!(dlsym_in, next_dlsym)
 }
 
 /// dlvsym(3).
 ///
 /// # Safety
 /// As libc's.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlvsym(
@@ -123,80 +156,5 @@ pub unsafe extern "C" fn dlvsym(
     name: *const c_char,
     version: *const c_char,
 ) -> *mut c_void {
-    naked_asm!(
-        "endbr64",
-        "lea rax, [rdi + 1]",
-        "cmp rax, 1",
-        "ja {here}",
-        "push rdi",
-        "push rsi",
-        "push rdx",
-        "call {next}",
-        "pop rdx",
-        "pop rsi",
-        "pop rdi",
-        "jmp rax",
-        here = sym dlvsym_in,
-        next = sym next_dlvsym,
-    )
-}
-
-/// dlsym(3).
-///
-/// # Safety
-/// As libc's.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    naked_asm!(
-        "hint #34", // bti c
-        "add x9, x0, #1", // RTLD_NEXT is -1, RTLD_DEFAULT 0
-        "cmp x9, #1",
-        "b.ls 2f",
-        "b {here}",
-        "2:",
-        "stp x29, x30, [sp, #-32]!",
-        "stp x0, x1, [sp, #16]",
-        "bl {next}",
-        "mov x16, x0",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
-        "br x16",
-        here = sym dlsym_in,
-        next = sym next_dlsym,
-    )
-}
-
-/// dlvsym(3).
-///
-/// # Safety
-/// As libc's.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlvsym(
-    handle: *mut c_void,
-    name: *const c_char,
-    version: *const c_char,
-) -> *mut c_void {
-    naked_asm!(
-        "hint #34",
-        "add x9, x0, #1",
-        "cmp x9, #1",
-        "b.ls 2f",
-        "b {here}",
-        "2:",
-        "stp x29, x30, [sp, #-48]!",
-        "stp x0, x1, [sp, #16]",
-        "str x2, [sp, #32]",
-        "bl {next}",
-        "mov x16, x0",
-        "ldp x0, x1, [sp, #16]",
-        "ldr x2, [sp, #32]",
-        "ldp x29, x30, [sp], #48",
-        "br x16",
-        here = sym dlvsym_in,
-        next = sym next_dlvsym,
-    )
+    here_or_next!(dlvsym_in, next_dlvsym)
 }
