@@ -2,6 +2,7 @@
 # command that runs one step alone, as printf's format for its name. Each step's output goes to $logs/STEP.log, its end to the
 # terminal when it fails; `finish` prints how long each took and the line that counts them all.
 #   ONLY='oracle signals'    the steps with these names and no others
+#   STEP_SECONDS=300         no step may take longer than that, in s, whatever it asks for
 #   steps=list               `step` names the steps instead of running them
 #   line=NAME                this is a line of steps that runs beside others, which call it so
 # Not for what the steps run.
@@ -49,6 +50,7 @@ step() { # step NAME SECONDS COMMAND...: runs a command, or a function that has 
 	shift 2
 	if [ "${steps:-}" = list ]; then echo "$name"; return; fi
 	is_wanted "$name" || return 0
+	[ "${STEP_SECONDS:-$limit}" -ge "$limit" ] || limit=$STEP_SECONDS
 	timeout -k 10 "$limit" bash -c '"$@"' bash "$@" >"$logs/$name.log" 2>&1 </dev/null
 	status=$?
 	[ $status != 124 ] || echo "it did not end within $limit s" >>"$logs/$name.log"
