@@ -39,10 +39,18 @@ setup-%:
 # have it, that is an error.
 WHOLE ?=
 build: setup
-	$(CARGO) build --release -p vshmem_cli -p vshmem_preload -p vshmem_capi
+	@$(MAKE) -s -j2 libraries command
 	@$(MAKE) -s manual library
 	@for part in 'openmpi' 'libfabric' 'kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem'; do \
 		$(MAKE_C) $$part || { echo "$${part%% *}: not built; the rest is"; [ -z "$(WHOLE)" ] || exit 1; }; done
+
+# At the same time: of each library the greater part is one thread's, that of what is optimized across crates.
+.PHONY: libraries command
+libraries:
+	$(CARGO) build --release -p vshmem_preload -p vshmem_capi
+command:
+	@CARGO_TERM_PROGRESS_WHEN=never $(CARGO) build --profile command -p vshmem_cli
+	@cmp -s target/command/vshmem target/release/vshmem || install -D target/command/vshmem target/release/vshmem
 
 # Examples and benchmark kernels: plain C.
 programs: setup
@@ -56,7 +64,7 @@ mpi-programs: setup
 .PHONY: wheel
 wheel:
 	@scripts/setup wheel
-	$(CARGO) build --release -p vshmem_capi
+	@$(MAKE) -s libraries
 	@scripts/wheel
 
 demo: setup-guests build programs

@@ -29,7 +29,7 @@ impl Build {
             if !directory.join(file).is_file() {
                 return Err(Error::Absent {
                     what: directory.join(file).display().to_string(),
-                    remedy: "build it there (`cargo build --release -p vshmem_cli -p vshmem_preload`), or name a commit"
+                    remedy: "build it there (`make build`), or name a commit"
                         .into(),
                 });
             }
@@ -124,7 +124,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("vshmem"), "").unwrap();
         let error = Build::in_directory("x", place.path()).unwrap_err().to_string();
-        assert!(error.contains("libvshmem_preload.so") && error.contains("cargo build"), "{error}");
+        assert!(error.contains("libvshmem_preload.so") && error.contains("make build"), "{error}");
         std::fs::write(place.path().join("libvshmem_preload.so"), "").unwrap();
         assert!(Build::in_directory("x", place.path()).unwrap().command.ends_with("vshmem"));
     }
