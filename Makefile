@@ -127,6 +127,11 @@ bench-keep:
 # A guest with nothing but its program beside one with a distribution's userland. As root, with mmdebstrap.
 bench-userland: setup-guests build programs
 	@bench/userland/run target/release/vshmem
+# What the library costs a program in calls that are not the pool's. SHARE='--share all': with those kinds shared.
+SHARE ?=
+.PHONY: bench-interposed
+bench-interposed: build programs
+	@bench/interposed/run target/release/vshmem $(SHARE)
 # Emulated devices against para-virtual ones, by counts.
 bench-devices:
 	@scripts/setup guests qemu
