@@ -9,6 +9,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 # Where the command and the libraries are.
 BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
+PRELOADED = $(BIN_DIR)/libvshmem_preload.so $(BIN_DIR)/libvshmem_preload_sysv.so
 VERSIONED = $(BIN_DIR)/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = $(filter-out %.out,$(wildcard build/bench/*)) build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
@@ -38,19 +39,20 @@ manual:
 	@$(SED) packaging/man/vshmem-pools.5 >build/manual/man5/vshmem-pools.5
 	@$(SED) packaging/man/fi_vshmem.7 >build/manual/man7/fi_vshmem.7
 
-# The shared library with versions of its symbols.
+# The shared libraries that the linker makes of archives: one with versions of its symbols, and one with some of them.
 library:
 	@packaging/shared_library $(BIN_DIR)/libvshmem.a $(VERSIONED)
+	@packaging/preload_sysv $(BIN_DIR)/libvshmem_preload.a $(BIN_DIR)/libvshmem_preload_sysv.so
 
 install-built:
-	@for file in $(BIN_DIR)/vshmem $(BIN_DIR)/libvshmem_preload.so $(VERSIONED) $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \
+	@for file in $(BIN_DIR)/vshmem $(PRELOADED) $(VERSIONED) $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \
 		[ -e "$$file" ] || { echo "$$file is not there. Run \`make build\` first, as the user who has Rust; install builds nothing" >&2; exit 1; }; done
 	@[ -e build/bench/pingpong_sysv ] || \
 		echo "build/bench is empty: \`vshmem bench\` will have no programs. \`make programs\` builds them" >&2
 
 install: install-built
 	install -D $(BIN_DIR)/vshmem $D$(PREFIX)/bin/vshmem
-	install -D -m 644 $(BIN_DIR)/libvshmem_preload.so $D$(OWN_LIBDIR)/libvshmem_preload.so
+	install -D -m 644 $(PRELOADED) -t $D$(OWN_LIBDIR)
 	install -D -m 644 $(VERSIONED) $D$(LIBDIR)/$(INSTALLED_SONAME)
 	ln -sf $(INSTALLED_SONAME) $D$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $D$(LIBDIR)/libvshmem.so

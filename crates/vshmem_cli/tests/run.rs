@@ -105,6 +105,36 @@ fn the_program_gets_its_environment() {
     }
 }
 
+/// Where the library of System V's calls is there and enough, it is taken; and in a run inside a
+/// run the inner one alone decides.
+#[test]
+fn the_smaller_library_is_preloaded_where_it_is_enough() {
+    let installed = Installed::new();
+    let name = Name::with_pool("sysv");
+    let library = |name| installed.path().join(name).display().to_string();
+    let (whole, sysv) = (library("libvshmem_preload.so"), library("libvshmem_preload_sysv.so"));
+    let preloaded = |before: &str, words: &[&str]| {
+        let mut run = installed.command();
+        run.env("LD_PRELOAD", before).args(["run", "--pool", &name.0]).args(words).arg("env");
+        let printed = String::from_utf8(run.output().unwrap().stdout).unwrap();
+        let line = printed.lines().find_map(|line| line.strip_prefix("LD_PRELOAD="));
+        line.unwrap_or_else(|| panic!("{printed}")).to_owned()
+    };
+    assert_eq!(preloaded("", &["--share", "all"]), whole, "it is not there");
+    fs::copy(&whole, &sysv).unwrap();
+    assert_eq!(preloaded("", &["--share", "all"]), sysv);
+    assert_eq!(preloaded("", &["--share", "sem,key=1-9"]), sysv);
+    assert_eq!(preloaded("", &["--share", "all,pthread"]), whole);
+    assert_eq!(
+        preloaded(&format!("{sysv}:/lib/x.so"), &["--share", "mq"]),
+        whole.clone() + ":/lib/x.so"
+    );
+    assert_eq!(
+        preloaded(&format!("{whole} /lib/x.so"), &["--share", "all"]),
+        sysv.clone() + ":/lib/x.so"
+    );
+}
+
 #[test]
 fn a_program_is_a_client_until_its_agent_has_reaped_it() {
     let installed = Installed::new();

@@ -16,7 +16,7 @@
 //! | `session` | this process's place in the pool: joining, fork, exec, exit, credentials, handlers |
 //! | `attached` | which parts of the pool are attached, and where |
 //! | `object_descriptors` | which descriptors are objects |
-//! | `process`, `errno`, `next`, `symbols`, `log` | the session once it is there; results as C knows them; the symbols behind ours |
+//! | `process`, `errno`, `next`, `symbols`, `unwinder`, `log` | the session once it is there; results as C knows them; the symbols behind ours |
 //!
 //! It runs inside other people's programs. So: no writing to their descriptors, no panic, no heap
 //! inside the calls (the first call sets up, and may), errno untouched on success, raw system
@@ -37,6 +37,9 @@ mod process;
 mod process_shared;
 mod session;
 mod symbols;
+// A panic that unwinds needs the whole of it.
+#[cfg(all(target_arch = "x86_64", panic = "abort", not(test)))]
+mod unwinder;
 
 use session::{environment, fork, join, route};
 

@@ -3,39 +3,33 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A symbol that is looked up once.
-pub struct Next {
+/// A function as the libraries behind this one have it.
+#[derive(Clone, Copy)]
+pub struct Symbol {
     name: &'static CStr,
     /// The version that glibc gives programs today, of a symbol that has an older one of another
     /// meaning: dlsym may find that.
     version: Option<&'static CStr>,
-    found: AtomicPtr<libc::c_void>,
 }
 
-impl Next {
-    /// The function of that name in the libraries after this one. It is looked up at its first use.
+impl Symbol {
+    /// The function of that name.
     pub const fn new(name: &'static CStr) -> Self {
-        Self { name, version: None, found: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { name, version: None }
     }
 
     /// One of those whose older version on x86-64 is another function: pthread_cond_*.
     pub const fn condvar(name: &'static CStr) -> Self {
         let version = if cfg!(target_arch = "x86_64") { Some(c"GLIBC_2.3.2") } else { None };
-        Self { name, version, found: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { name, version }
     }
 
-    /// The address; null when there is no such symbol.
-    #[inline(always)]
-    pub fn address(&self) -> *mut libc::c_void {
-        let known = self.found.load(Ordering::Relaxed);
-        if known.is_null() { self.look_up() } else { known }
-    }
-
+    /// Looks it up; null when there is no such function.
     #[cold]
     #[inline(never)]
-    fn look_up(&self) -> *mut libc::c_void {
+    pub fn look_up(self) -> *mut libc::c_void {
         // SAFETY: name and version are C strings; RTLD_NEXT looks behind this library.
-        let found = unsafe {
+        unsafe {
             let versioned = match self.version {
                 Some(version) => {
                     libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr())
@@ -47,9 +41,31 @@ impl Next {
             } else {
                 versioned
             }
-        };
-        self.found.store(found, Ordering::Relaxed);
-        found
+        }
+    }
+}
+
+/// Where a symbol is, once it was looked up. Its name is not in here: a pointer to it would be a
+/// relocation in a page that nothing else writes, for each program that is started.
+pub struct Next(AtomicPtr<libc::c_void>);
+
+impl Next {
+    /// Not looked up yet.
+    pub const fn unknown() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// The address of the symbol, always the same one; null when there is none.
+    #[inline(always)]
+    pub fn address(&self, symbol: Symbol) -> *mut libc::c_void {
+        let known = self.0.load(Ordering::Relaxed);
+        if known.is_null() {
+            let found = symbol.look_up();
+            self.0.store(found, Ordering::Relaxed);
+            found
+        } else {
+            known
+        }
     }
 }
 
@@ -60,8 +76,8 @@ macro_rules! next {
     };
     ($kind:ident($name:literal):
         fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {{
-        static NEXT: $crate::next::Next = $crate::next::Next::$kind($name);
-        let address = NEXT.address();
+        static NEXT: $crate::next::Next = $crate::next::Next::unknown();
+        let address = NEXT.address(const { $crate::next::Symbol::$kind($name) });
         if address.is_null() {
             $missing
         } else {

@@ -108,6 +108,18 @@ impl Share {
         self.posix[what as usize]
     }
 
+    /// Whether the pool has anything of POSIX's.
+    #[must_use]
+    pub fn has_posix(&self) -> bool {
+        self.posix.contains(&true)
+    }
+
+    /// The same of System V, and nothing of POSIX's.
+    #[must_use]
+    pub fn without_posix(self) -> Self {
+        Self { posix: [false; 4], ..self }
+    }
+
     /// Whether an object of this kind and key is the pool's. IPC_PRIVATE is no key: it lies in no
     /// range.
     #[must_use]
@@ -195,6 +207,11 @@ mod tests {
         assert_eq!(has("mq,mq"), [false, false, true, false]);
         assert_eq!(has("pthread,posix-sem"), [false, true, false, true]);
         assert_eq!(has("mq,posix,all"), [true; 4]);
+        for (text, posix) in [("all", false), ("shm,key=1-9", false), ("all,mq", true)] {
+            let share = Share::parse(text).unwrap();
+            assert_eq!(share.has_posix(), posix, "{text}");
+            assert!(!share.without_posix().has_posix());
+        }
         assert_eq!(owners("posix"), [Owner::Kernel; 3]);
         assert_eq!(owners("all,posix"), [Owner::Pool; 3]);
         assert_eq!(owners("posix-shm,sem"), [Owner::Kernel, Owner::Pool, Owner::Kernel]);

@@ -21,8 +21,10 @@ use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
 use crate::program;
 
-/// Name of the library that answers the System V calls.
+/// The library that answers the calls of System V and POSIX.
 const LIBRARY: &str = "libvshmem_preload.so";
+/// The one that answers those of System V alone, and costs less.
+const SYSV_LIBRARY: &str = "libvshmem_preload_sysv.so";
 /// How long a full table may take to be emptied: the agent looks once a second.
 const REAP_TIMEOUT: Duration = Duration::from_secs(3);
 /// What passes between two looks counts for so much at most: the agent may have been stopped
@@ -117,6 +119,7 @@ impl Run {
         vshmem_session::check_home_node().map_err(|error| Failure::Usage(error.to_string()))?;
         let found = program::find(Path::new(&word))?;
         program::check(&found)?;
+        // Looked for before anything is made.
         let library = library()?;
         if std::io::stderr().is_terminal()
             && choice::choose(self.pool.as_deref())? == Choice::Private
@@ -131,6 +134,7 @@ impl Run {
             tracing::warn!("{error}; deaths are not noticed until there is one");
         }
         let share = self.share.as_deref().unwrap_or_else(|| usual_share(sleeps_on_pool(&session)));
+        let library = for_share(library, share);
         let me = program::own_binary()?;
         let ftok = match self.ftok {
             Ftok::Path => "path",
@@ -222,9 +226,14 @@ fn preload(library: &OsStr) -> OsString {
     let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
     let separators = |c: char| c == ':' || c == ' ';
     if let Some(text) = before.to_str() {
-        // A run inside a run: once is enough.
+        // A run inside a run: one of the two is enough, and it is the last one that decides.
+        let place = Path::new(library).parent();
+        let is_ours = |word: &Path| {
+            word.parent() == place
+                && [LIBRARY, SYSV_LIBRARY].iter().any(|name| word.ends_with(name))
+        };
         for word in
-            text.split(separators).filter(|word| !word.is_empty() && OsStr::new(word) != library)
+            text.split(separators).filter(|word| !word.is_empty() && !is_ours(Path::new(word)))
         {
             all.push(":");
             all.push(word);
@@ -248,6 +257,14 @@ pub fn library_places() -> Vec<PathBuf> {
     }
     paths.extend(["/usr/lib/vshmem", "/usr/local/lib/vshmem"].map(PathBuf::from));
     paths.into_iter().map(|directory| directory.join(LIBRARY)).collect()
+}
+
+/// The library beside this one that answers System V's calls alone, where that is enough and it is
+/// there.
+fn for_share(library: PathBuf, share: &str) -> PathBuf {
+    let sysv = library.with_file_name(SYSV_LIBRARY);
+    let is_enough = Share::parse(share).is_ok_and(|share| !share.has_posix());
+    if is_enough && sysv.is_file() { sysv } else { library }
 }
 
 /// Finds the library.

@@ -10,9 +10,9 @@ use crate::futex::{owner, wait, wake};
 
 impl Client {
     /// Looks while `waits`, for about as long as a sleep costs. True once it does not wait any
-    /// more.
-    pub fn futex_spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
-        wait::spin(&self.context, waits)
+    /// more. `wakers`: threads that have to run until then.
+    pub fn futex_spin(&self, wakers: u32, waits: &mut dyn FnMut() -> bool) -> bool {
+        wait::spin(&self.context, wakers, waits)
     }
 
     /// Sleeps at the word at `offset` in the pool, in a segment, while `waits`: that is asked again

@@ -24,8 +24,9 @@ const ASKS: u32 = 16;
 const LOOKS_AFTER: u32 = 256;
 
 /// Looks while `waits`, for about as long as a sleep costs. True once it does not wait any more.
-pub(crate) fn spin(context: &Context, waits: &mut dyn FnMut() -> bool) -> bool {
-    context.spin.until(waker_cpus::waker_cpu(context), || !waits())
+/// `wakers`: threads that have to run until then.
+pub(crate) fn spin(context: &Context, wakers: u32, waits: &mut dyn FnMut() -> bool) -> bool {
+    context.spin.until(waker_cpus::wakers_cpu(context, wakers), || !waits())
 }
 
 /// Sleeps at the word at `offset` while `waits`, which is asked once more when this thread is in

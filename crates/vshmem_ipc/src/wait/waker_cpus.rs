@@ -21,14 +21,60 @@ use crate::pool::domains;
 /// last tenth of a second or so.
 pub(crate) fn waker_cpu(context: &Context) -> WakerCpu {
     let now = ticks();
-    let elsewhere = context.waker_cpu_cache.known(now, is_confined()).unwrap_or_else(|| {
+    let cache = &context.waker_cpu_cache.another;
+    let elsewhere = cache.known(now, is_confined()).unwrap_or_else(|| {
         // A corrupt table is reported by the code that relies on it.
         let found = unless_confined(|| find_waker_cpus(context).unwrap_or(true));
-        let answer = found.unwrap_or(true);
-        context.waker_cpu_cache.note(now, answer);
+        let answer = u16::from(found.unwrap_or(true));
+        cache.note(now, answer);
         answer
     });
-    if elsewhere { WakerCpu::OnAnotherCpu } else { WakerCpu::OnThisCpu }
+    if elsewhere != 0 { WakerCpu::OnAnotherCpu } else { WakerCpu::OnThisCpu }
+}
+
+/// The same of several threads, all of which have to run until the wait is over: a waiter that
+/// spins leaves them one CPU less than there are.
+pub(crate) fn wakers_cpu(context: &Context, wakers: u32) -> WakerCpu {
+    if wakers > 1 && wakers >= u32::from(cpu_count(context)) {
+        return WakerCpu::OnEveryCpu;
+    }
+    waker_cpu(context)
+}
+
+/// On how many CPUs the pool's clients can run; `u16::MAX`, and so enough for any, where some run
+/// in another kernel, and where threads are bound to CPUs: the mask of a process is that of its
+/// first thread.
+fn cpu_count(context: &Context) -> u16 {
+    let (now, cache) = (ticks(), &context.waker_cpu_cache.count);
+    cache.known(now, is_confined()).unwrap_or_else(|| {
+        let found = unless_confined(|| find_cpu_count(context).unwrap_or(u16::MAX));
+        let answer = found.unwrap_or(u16::MAX);
+        cache.note(now, answer);
+        answer
+    })
+}
+
+#[cold]
+fn find_cpu_count(context: &Context) -> Result<u16, Fault> {
+    let mut all = cpus_of(None);
+    if all.count() <= 1 {
+        return Ok(u16::MAX);
+    }
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+    for client in 0..high.min(layout.clients.count as u32) {
+        let slot = client_at(layout, client)?;
+        if load_value(map, field!(slot, ClientSlot, state))? != ClientState::Active as u32 {
+            continue;
+        }
+        if load_value(map, field!(slot, ClientSlot, domain))? != context.domain() {
+            return Ok(u16::MAX);
+        }
+        let pid = load_value(map, field!(slot, ClientSlot, pid))?;
+        let its = cpus_of(Pid::from_raw(pid as i32));
+        (0..CpuSet::MAX_CPU).filter(|index| its.is_set(*index)).for_each(|index| all.set(index));
+    }
+    Ok(u16::try_from(all.count()).unwrap_or(u16::MAX))
 }
 
 #[cold]

@@ -28,8 +28,8 @@ impl At<'_> {
 }
 
 impl Futex for At<'_> {
-    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
-        self.0.futex_spin(waits)
+    fn spin(&self, wakers: u32, waits: &mut dyn FnMut() -> bool) -> bool {
+        self.0.futex_spin(wakers, waits)
     }
 
     fn wait(
@@ -67,7 +67,7 @@ impl<'a> Stopped<'a> {
 }
 
 impl Futex for Stopped<'_> {
-    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
+    fn spin(&self, _: u32, waits: &mut dyn FnMut() -> bool) -> bool {
         !waits()
     }
 

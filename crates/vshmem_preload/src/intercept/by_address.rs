@@ -46,7 +46,7 @@ macro_rules! by_address {
             };
 
             fn find() {
-                let found = $crate::next::Next::$kind($name).address();
+                let found = $crate::next::Symbol::$kind($name).look_up();
                 if !found.is_null() {
                     FOUND.store(found, Ordering::Relaxed);
                     // Not where calls are diverted.

@@ -5,14 +5,14 @@ use std::arch::naked_asm;
 
 use libc::{c_char, c_int, c_void};
 
-use crate::next::Next;
+use crate::next::{Next, Symbol};
 
 /// `mode` of dlopen without RTLD_DEEPBIND.
 const KEPT: c_int = !libc::RTLD_DEEPBIND;
 
 extern "C" fn next_dlopen() -> *const c_void {
-    static NEXT: Next = Next::new(c"dlopen");
-    let next = NEXT.address();
+    static NEXT: Next = Next::unknown();
+    let next = NEXT.address(const { Symbol::new(c"dlopen") });
     if next.is_null() { no_dlopen as *const c_void } else { next }
 }
 

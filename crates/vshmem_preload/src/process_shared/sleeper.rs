@@ -89,9 +89,9 @@ fn end_of_look(
 }
 
 impl Futex for Sleeper {
-    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
+    fn spin(&self, wakers: u32, waits: &mut dyn FnMut() -> bool) -> bool {
         match current::session() {
-            Ok(session) => session.client().futex_spin(waits),
+            Ok(session) => session.client().futex_spin(wakers, waits),
             Err(_) => !waits(),
         }
     }

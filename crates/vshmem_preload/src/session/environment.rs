@@ -1,11 +1,10 @@
 //! The environment of a program that is executed: the pool goes along even if the program clears
 //! it, because the kernel's IPC would.
 
-use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char};
-use std::os::unix::ffi::OsStrExt;
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use vshmem_mem::Scratch;
 
@@ -13,46 +12,102 @@ use crate::process;
 use crate::session::{exec, home_namespace, join};
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
-const NAMES: [&str; 8] = [
-    "LD_PRELOAD",
-    "VSHMEM_POOL",
-    "VSHMEM_POOL_NAME",
-    "VSHMEM_SHARE",
-    "VSHMEM_FTOK",
-    "VSHMEM_COMMAND",
-    "VSHMEM_SPIN",
-    "VSHMEM_NOTICE",
+const NAMES: [&CStr; 8] = [
+    c"LD_PRELOAD",
+    c"VSHMEM_POOL",
+    c"VSHMEM_POOL_NAME",
+    c"VSHMEM_SHARE",
+    c"VSHMEM_FTOK",
+    c"VSHMEM_COMMAND",
+    c"VSHMEM_SPIN",
+    c"VSHMEM_NOTICE",
 ];
 
-/// `NAME=value` of those that were set when this program began.
-static WORDS: OnceLock<Vec<CString>> = OnceLock::new();
+/// `NAME=value` of those that were set when this program began; null of the others.
+static WORDS: [AtomicPtr<c_char>; NAMES.len()] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
+
+/// Where they lie, if they are not longer than usual: a program that does nothing needs no heap.
+struct Room(UnsafeCell<[u8; Room::BYTES]>);
+
+impl Room {
+    const BYTES: usize = 2048;
+}
+
+// SAFETY: written at load, when the program has no other thread yet, and read from then on.
+unsafe impl Sync for Room {}
+
+static ROOM: Room = Room(UnsafeCell::new([0; Room::BYTES]));
+
+/// A word of the environment as it is now.
+fn value_of(name: &CStr) -> Option<&CStr> {
+    // SAFETY: the name is a C string, and so is what libc finds; at load nobody changes it.
+    unsafe {
+        let value = libc::getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))
+    }
+}
 
 /// Remembers the environment. At load, before the program can change it.
 pub fn remember() {
-    if let Some(ids) = std::env::var_os(home_namespace::NAME) {
-        home_namespace::take(ids.as_bytes());
+    if let Some(ids) = value_of(home_namespace::NAME) {
+        home_namespace::take(ids.to_bytes());
         // Its own word follows if the next program needs one.
-        // SAFETY: other threads of the program do not run yet.
-        unsafe { std::env::remove_var(home_namespace::NAME) };
+        // SAFETY: the name is a C string; other threads of the program do not run yet.
+        unsafe { libc::unsetenv(home_namespace::NAME.as_ptr()) };
     }
-    WORDS.get_or_init(|| {
-        NAMES
-            .iter()
-            .filter_map(|name| {
-                let value = std::env::var_os(name)?;
-                let mut word = name.as_bytes().to_vec();
-                word.push(b'=');
-                word.extend(value.as_bytes());
-                CString::new(word).ok()
-            })
-            .collect()
-    });
+    // SAFETY: by that of `Room`.
+    let mut left: &'static mut [u8] = unsafe { &mut *ROOM.0.get() };
+    for (name, place) in NAMES.iter().zip(&WORDS) {
+        let Some(value) = value_of(name) else { continue };
+        let parts = [name.to_bytes(), b"=", value.to_bytes_with_nul()];
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        let word = match left.split_at_mut_checked(bytes) {
+            Some((word, rest)) => {
+                left = rest;
+                word
+            }
+            None => {
+                left = &mut [];
+                Box::leak(vec![0; bytes].into_boxed_slice())
+            }
+        };
+        let text = parts.into_iter().flatten();
+        word.iter_mut().zip(text).for_each(|(to, byte)| *to = *byte);
+        place.store(word.as_mut_ptr().cast(), Ordering::Release);
+    }
+}
+
+/// `NAME=value` of those that were set when this program began.
+struct Words {
+    list: [&'static CStr; NAMES.len()],
+    count: usize,
+}
+
+impl Words {
+    fn remembered() -> Self {
+        let mut words = Self { list: [c""; NAMES.len()], count: 0 };
+        for place in &WORDS {
+            let word = place.load(Ordering::Acquire);
+            if !word.is_null() {
+                // SAFETY: a C string that is never changed or freed.
+                words.list[words.count] = unsafe { CStr::from_ptr(word) };
+                words.count += 1;
+            }
+        }
+        words
+    }
+
+    fn as_slice(&self) -> &[&'static CStr] {
+        &self.list[..self.count]
+    }
 }
 
 /// What one of them said when this program began.
 pub fn remembered(name: &CStr) -> Option<&'static CStr> {
-    let word = WORDS.get()?.iter().find(|word| name_of(word) == name.to_bytes())?;
-    let value = word.as_bytes_with_nul().get(name.to_bytes().len() + 1..)?;
+    let words = Words::remembered();
+    let word = words.as_slice().iter().find(|word| name_of(word) == name.to_bytes())?;
+    let value = word.to_bytes_with_nul().get(name.to_bytes().len() + 1..)?;
     CStr::from_bytes_with_nul(value).ok()
 }
 
@@ -119,7 +174,7 @@ pub struct Environment {
 }
 
 /// Path of this library: the first in the LD_PRELOAD that we were started with.
-fn library(words: &[CString]) -> Option<&[u8]> {
+fn library<'a>(words: &[&'a CStr]) -> Option<&'a [u8]> {
     let preload = words.iter().find(|word| name_of(word) == b"LD_PRELOAD")?.to_bytes();
     preload["LD_PRELOAD=".len()..].split(|byte| b": ".contains(byte)).next()
 }
@@ -179,15 +234,11 @@ struct Found {
 
 /// # Safety
 /// As for [`Environment::completed`].
-unsafe fn look_through(
-    envp: *const *const c_char,
-    words: &[CString],
-    takes_library: bool,
-) -> Found {
+unsafe fn look_through(envp: *const *const c_char, words: &[&CStr], takes_library: bool) -> Found {
     let library = library(words);
     let mut found = Found { count: 0, present: [false; NAMES.len()], others: None };
     if !takes_library {
-        let is_preload = |word: &CString| name_of(word) == b"LD_PRELOAD";
+        let is_preload = |word: &CStr| name_of(word) == b"LD_PRELOAD";
         for (seen, ours) in found.present.iter_mut().zip(words) {
             *seen = is_preload(ours);
         }
@@ -247,7 +298,11 @@ impl Environment {
         let is_away = !process::owns_its_memory();
         let untouched =
             Self { original: envp, added: None, preload: None, ids: None, is_away: false };
-        let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
+        let words = Words::remembered();
+        let words = words.as_slice();
+        if words.is_empty() {
+            return untouched;
+        }
         // SAFETY: the same contract.
         let Found { count, present, others } = unsafe { look_through(envp, words, takes_library) };
         let mut ids = home_namespace::handed_on();
@@ -272,7 +327,7 @@ impl Environment {
             preload = Some(composed);
         }
         let missing = words.iter().zip(&present).filter(|(_, seen)| !**seen);
-        let missing = missing.map(|(word, _)| word.as_c_str());
+        let missing = missing.map(|(word, _)| *word);
         let words = missing.chain(rejoins.then_some(join::REJOIN)).map(|word| word.as_ptr().addr());
         let ids_at = ids.as_mut().map(|text| text.values().as_ptr().addr());
         for (slot, word) in slots[count..].iter_mut().zip(words.chain(ids_at)) {

@@ -166,11 +166,15 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    attach_table::begin_child();
-    open::begin_child();
-    mapping_cache::begin_child();
-    if !is_first_of_namespace() {
-        take_place();
+    // A process that has not joined has nothing in them: each word that is stored here would be a
+    // page that the kernel copies.
+    if process::inherited().is_some() {
+        attach_table::begin_child();
+        open::begin_child();
+        mapping_cache::begin_child();
+        if !is_first_of_namespace() {
+            take_place();
+        }
     }
     release_table();
 }

@@ -6,6 +6,7 @@
 //! map translates is the overflow id, as with the kernel; a process that has just come into a
 //! namespace whose map nobody has written is who it was before.
 
+use std::ffi::CStr;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -18,7 +19,7 @@ use crate::session::credential_changes;
 use crate::{errno, process};
 
 /// In the environment of a program that replaces one that was in a user namespace.
-pub const NAME: &str = "VSHMEM_IDS";
+pub const NAME: &CStr = c"VSHMEM_IDS";
 
 /// The last namespace in which this process's ids were translated; null: the initial one. What it
 /// points to is never freed or changed: a process goes through few.
@@ -247,7 +248,8 @@ pub fn handed_on() -> Option<Scratch<u64>> {
     }
     let mut text = Text { bytes: [0; MOST_TEXT], used: 0 };
     let (user, group) = (USER.load(Ordering::Relaxed), GROUP.load(Ordering::Relaxed));
-    write!(text, "{NAME}={}:{user}:{group}:", namespace.inode).ok()?;
+    let name = NAME.to_str().ok()?;
+    write!(text, "{name}={}:{user}:{group}:", namespace.inode).ok()?;
     let count = GROUP_COUNT.load(Ordering::Relaxed) as usize;
     for group in GROUPS.iter().take(count) {
         write!(text, "{},", group.load(Ordering::Relaxed)).ok()?;

@@ -1,5 +1,6 @@
 //! Which objects lie in the pool, and which stay with the kernel: `VSHMEM_SHARE`.
 
+use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use libc::c_int;
@@ -8,7 +9,7 @@ use vshmem_session::{Owner, Posix, Share};
 use vshmem_wire::{ID_STRIDE, INDEX_BASE};
 
 use crate::attached::bounds::{LOCKS, SEMAPHORES};
-use crate::{errno, log};
+use crate::{errno, log, symbols};
 
 static SHARE: OnceLock<Share> = OnceLock::new();
 
@@ -24,13 +25,32 @@ pub fn remember() {
 
 fn share() -> &'static Share {
     SHARE.get_or_init(|| {
-        let Ok(text) = std::env::var("VSHMEM_SHARE") else { return Share::default() };
-        Share::parse(&text).unwrap_or_else(|error| {
+        // SAFETY: the name is a C string, and so is what libc finds; at load nobody changes it.
+        let text = unsafe {
+            let text = libc::getenv(c"VSHMEM_SHARE".as_ptr());
+            (!text.is_null()).then(|| CStr::from_ptr(text))
+        };
+        let Some(text) = text else { return Share::default() };
+        let share = Share::parse(&text.to_string_lossy()).unwrap_or_else(|error| {
             // Not the kernel: a program would silently be alone there.
             log::line(&format!("vshmem: VSHMEM_SHARE: {error}; System V's objects are shared\n"));
             Share::default()
-        })
+        });
+        if share.has_posix() && !answers_posix() {
+            log::line(
+                "vshmem: VSHMEM_SHARE: libvshmem_preload_sysv.so shares System V's objects alone; \
+                 libvshmem_preload.so shares POSIX's as well\n",
+            );
+            return share.without_posix();
+        }
+        share
     })
+}
+
+/// Whether this is the library that has POSIX's calls: of the other, the linker has taken them
+/// (`packaging/libvshmem_preload_sysv.map`).
+fn answers_posix() -> bool {
+    cfg!(test) || !symbols::own(c"shm_open").is_null()
 }
 
 /// Whether what POSIX calls so is the pool's.

@@ -109,7 +109,8 @@ impl SharedBarrier {
             }
         }
         let mut waits = || self.word.load(Ordering::SeqCst) & !ARRIVED == seen & !ARRIVED;
-        futex.spin(&mut waits);
+        let missing = count - 1 - (seen & ARRIVED);
+        futex.spin(u32::try_from(missing).unwrap_or(u32::MAX), &mut waits);
         while waits() {
             futex.wait(&self.word, &mut waits, None)?;
         }

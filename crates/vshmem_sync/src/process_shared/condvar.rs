@@ -111,7 +111,7 @@ impl SharedCondvar {
         mutex.unlock(me, futex)?;
         crash_point("condvar", "unlocked");
         let mut waits = || is_same(self.sequence.load(Ordering::SeqCst), seen);
-        let ended = if futex.spin(&mut waits) || !self.announce_sleep(seen) {
+        let ended = if futex.spin(1, &mut waits) || !self.announce_sleep(seen) {
             Ok(WaitEnd::Changed)
         } else {
             crash_point("condvar", "sleeps");

@@ -33,8 +33,9 @@ pub struct Woke {
 /// Waiting by address.
 pub trait Futex {
     /// Looks while `waits`, for about as long as a sleep costs. True once it does not wait any
-    /// more. Leaves no trace for others.
-    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool;
+    /// more. `wakers`: threads that have to run until then, 1 where it is not known. Leaves no
+    /// trace for others.
+    fn spin(&self, wakers: u32, waits: &mut dyn FnMut() -> bool) -> bool;
 
     /// Sleeps at the address of `word` while `waits`, which is asked once more when this thread can
     /// be found by [`Futex::wake`], and whenever a client has ended: so that must not hold for a

@@ -242,7 +242,7 @@ impl SharedMutex {
         let seen = self.word.load(Ordering::Relaxed);
         // Since the caller's look it may have been unlocked: a free one is taken, not waited for.
         if LockOwner::of(seen).is_some() && seen & WAITERS == 0 {
-            futex.spin(&mut || self.word.load(Ordering::Relaxed) == seen);
+            futex.spin(1, &mut || self.word.load(Ordering::Relaxed) == seen);
         }
         // What this thread was left with: others sleep, and the word does not say so.
         let mut waiters = 0;
@@ -430,7 +430,7 @@ mod tests {
     struct NeverWaits;
 
     impl Futex for NeverWaits {
-        fn spin(&self, _: &mut dyn FnMut() -> bool) -> bool {
+        fn spin(&self, _: u32, _: &mut dyn FnMut() -> bool) -> bool {
             panic!("it spins");
         }
 

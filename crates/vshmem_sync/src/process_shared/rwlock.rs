@@ -170,7 +170,7 @@ impl SharedRwLock {
         deadline: Option<Deadline>,
     ) -> Result<(), Errno> {
         self.check_not_writer(me)?;
-        futex.spin(&mut || is_held_for_readers(self.word.load(Ordering::Relaxed)));
+        futex.spin(1, &mut || is_held_for_readers(self.word.load(Ordering::Relaxed)));
         loop {
             match self.add_reader() {
                 Err(Errno::BUSY) => {}
@@ -224,7 +224,7 @@ impl SharedRwLock {
         deadline: Option<Deadline>,
     ) -> Result<(), Errno> {
         self.check_not_writer(me)?;
-        futex.spin(&mut || is_held_for_writers(self.word.load(Ordering::Relaxed)));
+        futex.spin(1, &mut || is_held_for_writers(self.word.load(Ordering::Relaxed)));
         let prefers_writers = self.kind.load(Ordering::Relaxed) == PREFER_WRITER;
         let waiters = if prefers_writers { WAITERS | WRITER_FIRST } else { WAITERS };
         while self.try_write(me).is_err() {

@@ -119,7 +119,7 @@ impl SharedSemaphore {
     #[inline(never)]
     fn wait_slow(&self, futex: &dyn Futex, deadline: Option<Deadline>) -> Result<(), Errno> {
         if self.word.load(Ordering::Relaxed) < WAITER {
-            futex.spin(&mut || self.word.load(Ordering::Relaxed) & VALUE == 0);
+            futex.spin(1, &mut || self.word.load(Ordering::Relaxed) & VALUE == 0);
             if self.try_wait().is_ok() {
                 return Ok(());
             }

@@ -27,7 +27,8 @@
 //! # An answer from this very CPU
 //! Where the thread that is waited for can only run on the waiter's own CPU, and now and then where
 //! spinning was without success or the CPU is crowded, a wait gives the CPU away once instead of
-//! spinning (`yielding.rs`). A wait spins or yields, never both.
+//! spinning (`yielding.rs`). So does one that waits for several threads, at a barrier, that take all
+//! CPUs there are. A wait spins or yields, never both.
 
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
@@ -60,6 +61,8 @@ pub enum WakerCpu {
     OnAnotherCpu,
     /// On the waiter's own CPU only: not while it spins.
     OnThisCpu,
+    /// Several threads have to run, as many as there are CPUs or more.
+    OnEveryCpu,
 }
 
 /// What a wait does before it sleeps.
@@ -68,9 +71,16 @@ enum Plan {
     /// Nothing.
     Sleep,
     /// It gives the CPU away, once.
-    Yield,
+    Yield(Wakers),
     /// It spins, for so many ticks.
     SpinWait { length: u64, is_trial: bool },
+}
+
+/// How many threads a waiter that yields waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wakers {
+    One,
+    Several,
 }
 
 /// Whether this thread may spin before it sleeps, and for how long: private to a process.
@@ -91,6 +101,9 @@ pub struct Spin {
     /// How many there are after the next gap.
     next_rest: AtomicU32,
     yielding: Yielding,
+    /// For several wakers: there a yield is without success only if it takes too long. It brings
+    /// the others nearer to what is waited for, whether that is there when it returns or not.
+    yielding_to_several: Yielding,
     intervals: PollIntervals,
 }
 
@@ -108,6 +121,7 @@ impl Spin {
             rest: AtomicU32::new(0),
             next_rest: AtomicU32::new(REST),
             yielding: Yielding::new(),
+            yielding_to_several: Yielding::new(),
             intervals: PollIntervals::of_this_processor(),
         }
     }
@@ -166,9 +180,13 @@ impl Spin {
         }
         // sched_yield(2) may be one of the calls that the program has forbidden itself.
         let may_yield = !is_confined();
+        if waker_cpu == WakerCpu::OnEveryCpu {
+            let yields = may_yield && self.yielding_to_several.is_due();
+            return if yields { Plan::Yield(Wakers::Several) } else { Plan::Sleep };
+        }
         if waker_cpu == WakerCpu::OnAnotherCpu {
             if may_yield && self.yielding.is_better() {
-                return Plan::Yield;
+                return Plan::Yield(Wakers::One);
             }
             let rest = self.rest.load(Relaxed);
             if rest > 0 {
@@ -177,10 +195,10 @@ impl Spin {
                 let (length, is_trial) = self.length();
                 return Plan::SpinWait { length, is_trial };
             } else {
-                return Plan::Yield;
+                return Plan::Yield(Wakers::One);
             }
         }
-        if may_yield && self.yielding.is_due() { Plan::Yield } else { Plan::Sleep }
+        if may_yield && self.yielding.is_due() { Plan::Yield(Wakers::One) } else { Plan::Sleep }
     }
 
     /// How long a wait may spin, and whether it is a trial.
@@ -254,16 +272,19 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
     /// Yields the CPU the first time, if that is the plan; says whether it did.
     #[cold]
     fn yield_once(&mut self) -> bool {
-        if self.plan != Plan::Yield {
-            return false;
-        }
+        let Plan::Yield(wakers) = self.plan else { return false };
         if self.turns > 0 {
-            self.spin.yielding.fail();
+            if wakers == Wakers::One {
+                self.spin.yielding.fail();
+            }
             return false;
         }
         yield_cpu();
         self.last = (self.now)();
         self.turns = 1;
+        if wakers == Wakers::Several {
+            self.spin.yielding_to_several.succeed(self.last.wrapping_sub(self.began));
+        }
         true
     }
 
@@ -292,7 +313,11 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
     pub fn succeed(self) {
         let spin = self.spin;
         let took = self.last.wrapping_sub(self.began);
-        let Plan::SpinWait { is_trial, .. } = self.plan else { return spin.yielding.succeed(took) };
+        let is_trial = match self.plan {
+            Plan::SpinWait { is_trial, .. } => is_trial,
+            Plan::Yield(Wakers::Several) => return,
+            Plan::Yield(Wakers::One) | Plan::Sleep => return spin.yielding.succeed(took),
+        };
         spin.yielding.look_has_succeeded();
         store_changed(&spin.next_rest, REST);
         // What takes longer than a sleep costs is found by trials alone.

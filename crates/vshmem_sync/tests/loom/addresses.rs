@@ -123,7 +123,7 @@ fn address_of(word: &AtomicU64) -> usize {
 }
 
 impl Futex for Addresses {
-    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
+    fn spin(&self, _: u32, waits: &mut dyn FnMut() -> bool) -> bool {
         !waits()
     }
 
@@ -172,8 +172,8 @@ impl Futex for Addresses {
 pub struct DiesWhenWoken<'a>(pub &'a Addresses, pub u32);
 
 impl Futex for DiesWhenWoken<'_> {
-    fn spin(&self, waits: &mut dyn FnMut() -> bool) -> bool {
-        self.0.spin(waits)
+    fn spin(&self, wakers: u32, waits: &mut dyn FnMut() -> bool) -> bool {
+        self.0.spin(wakers, waits)
     }
 
     fn wait(

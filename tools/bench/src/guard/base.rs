@@ -29,8 +29,7 @@ impl Build {
             if !directory.join(file).is_file() {
                 return Err(Error::Absent {
                     what: directory.join(file).display().to_string(),
-                    remedy: "build it there (`make build`), or name a commit"
-                        .into(),
+                    remedy: "build it there (`make build`), or name a commit".into(),
                 });
             }
         }

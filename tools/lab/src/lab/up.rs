@@ -154,7 +154,13 @@ fn begin(
 }
 
 /// What guests find at `/run/vshmem/bin`. Programs ask for the last one, the library's soname.
-const OFFERED: [&str; 4] = ["vshmem", "libvshmem_preload.so", "libvshmem.so", "libvshmem.so.0"];
+const OFFERED: [&str; 5] = [
+    "vshmem",
+    "libvshmem_preload.so",
+    "libvshmem_preload_sysv.so",
+    "libvshmem.so",
+    "libvshmem.so.0",
+];
 
 /// Beside the command, as a build leaves it, or where an installation does.
 fn find_offered(binary_dir: &Path, name: &str) -> Option<PathBuf> {

@@ -108,7 +108,7 @@ impl Locks<'_> {
 
 impl Futex for Locks<'_> {
     /// Every wait is one that sleeps.
-    fn spin(&self, _: &mut dyn FnMut() -> bool) -> bool {
+    fn spin(&self, _: u32, _: &mut dyn FnMut() -> bool) -> bool {
         false
     }
 

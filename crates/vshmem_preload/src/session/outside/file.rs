@@ -9,6 +9,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags
 
 use super::content::Content;
 use super::elf::{Linking, linking};
+use super::plain::Facts;
 use crate::next::system_call;
 
 /// Bytes that looking takes: a path, and that of an interpreter.
@@ -179,16 +180,23 @@ struct Executable {
     file: OwnedFd,
     /// To read it, where that is allowed.
     content: Option<Content>,
+    /// What is remembered if it turns out to run on the pool.
+    facts: Option<Facts>,
 }
 
 impl Executable {
+    /// `None`: it cannot be executed, or is known to run on the pool.
     fn open(path: &CStr) -> Option<Self> {
         let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_executable(path) {
+        let facts = Facts::of(&stat);
+        if facts.is_some_and(Facts::are_known)
+            || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+            || !is_executable(path)
+        {
             return None;
         }
-        Some(Self { file, content: Content::of(path, &stat) })
+        Some(Self { file, content: Content::of(path, &stat), facts })
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Option<usize> {
@@ -215,7 +223,12 @@ impl Executable {
         }
         let read = |offset: u64, into: &mut [u8]| self.read(offset, into) == Some(into.len());
         match linking(&read)? {
-            Linking::Dynamic => None,
+            Linking::Dynamic => {
+                if let Some(facts) = self.facts {
+                    facts.remember();
+                }
+                None
+            }
             Linking::Static => Some(Outside::Static),
             Linking::Musl => Some(Outside::Musl),
             Linking::Narrow => Some(Outside::Narrow),

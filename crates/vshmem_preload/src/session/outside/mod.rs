@@ -11,6 +11,7 @@ mod elf;
 mod file;
 mod line;
 mod list;
+mod plain;
 
 use std::ffi::CStr;
 use std::fmt::Write;

@@ -152,9 +152,14 @@ fn a_thread_that_is_never_answered_while_it_spins_hardly_spins() {
 
 /// Waits for another thread on the same CPU. Returns the polls, and whether the answer was there.
 fn wait_here(spin: &Spin, waker_cpu: WakerCpu, is_answered: bool) -> (u32, bool) {
+    wait_by(spin, waker_cpu, is_answered, 200)
+}
+
+/// The same, where a yield takes so long.
+fn wait_by(spin: &Spin, waker_cpu: WakerCpu, is_answered: bool, takes: u64) -> (u32, bool) {
     let at = Cell::new(0);
-    let mut look = spin.begin_at(waker_cpu, Polled::Word, clock(&at, 200));
-    let yields = look.plan == Plan::Yield;
+    let mut look = spin.begin_at(waker_cpu, Polled::Word, clock(&at, takes));
+    let yields = matches!(look.plan, Plan::Yield(_));
     let mut looks = 0;
     while !look.pause_or_end() {
         looks += 1;
@@ -176,6 +181,19 @@ fn a_waiter_alone_on_its_cpu_yields_once_and_never_looks() {
     let spin = spin_of_cost(10_000, 12_000);
     let answered = (0..100).filter(|_| wait_here(&spin, WakerCpu::OnThisCpu, true).1).count();
     assert!(answered > 90, "{answered}");
+}
+
+#[test]
+fn a_waiter_for_more_threads_than_cpus_yields_until_that_takes_long() {
+    let spin = spin_of_cost(10_000, 12_000);
+    let yields = |takes| {
+        let waits = (0..100).map(|_| wait_by(&spin, WakerCpu::OnEveryCpu, false, takes).0);
+        waits.sum::<u32>()
+    };
+    let at_once = yields(200);
+    assert!(at_once > 90, "{at_once} of 100 yields, none of which was answered");
+    let late = yields(1 << 20);
+    assert!((1..10).contains(&late), "{late} yields behind a program that computes");
 }
 
 #[test]
