@@ -45,9 +45,10 @@ mod tests {
     fn an_answer_holds_for_a_while() {
         let lately = Lately::default();
         assert_eq!(lately.known(5, true), None);
-        lately.note(1000, 1);
-        assert_eq!(lately.known(1000, false), Some(1));
-        let later = 5 * (ANSWER + 1);
+        let begin = 5 * (ANSWER + 1);
+        lately.note(begin, 1);
+        assert_eq!(lately.known(begin, false), Some(1));
+        let later = begin + HOLDS;
         lately.note(later + 1, 0);
         assert_eq!(lately.known(later + HOLDS / 2, false), Some(0));
         assert_eq!(lately.known(later + HOLDS, false), None);
