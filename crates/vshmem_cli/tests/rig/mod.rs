@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A pool name that no other test and no other program has; its file is removed at the end.
+/// A pool name that no other test and no other program has; the pool, and what lies beside it, is
+/// removed at the end.
 pub struct Name(pub String);
 
 impl Name {
@@ -32,6 +33,10 @@ impl Name {
 
 impl Drop for Name {
     fn drop(&mut self) {
+        if self.path().exists() {
+            let _ = vshmem().args(["pool", "rm", &self.0, "--force"]).output();
+        }
+        // One that was damaged.
         let _ = fs::remove_file(self.path());
     }
 }
