@@ -1,5 +1,6 @@
-/* What a program pays for calls that have nothing to do with a pool: `interposed CALL N` makes N of them and prints the ns of one.
- * CPU time, of children too; of the barrier the time that passes. `run` beside this file starts it with and without the library. */
+/* What a program pays for calls that have nothing to do with a pool: `interposed CALL N` makes N of
+ * them and prints the ns of one. CPU time, of children too; of the barrier the time that passes.
+ * `run` beside this file starts it with and without the library. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -28,8 +29,9 @@ static double cpu_seconds(void)
 {
 	struct rusage children;
 	getrusage(RUSAGE_CHILDREN, &children);
-	return seconds(CLOCK_PROCESS_CPUTIME_ID) + (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
-		(double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) / 1e6;
+	const struct timeval *user = &children.ru_utime, *system = &children.ru_stime;
+	return seconds(CLOCK_PROCESS_CPUTIME_ID) + (double)(user->tv_sec + system->tv_sec) +
+		(double)(user->tv_usec + system->tv_usec) / 1e6;
 }
 
 static void check(int good, const char *what)

@@ -119,7 +119,6 @@ impl Run {
         vshmem_session::check_home_node().map_err(|error| Failure::Usage(error.to_string()))?;
         let found = program::find(Path::new(&word))?;
         program::check(&found)?;
-        // Looked for before anything is made.
         let library = library()?;
         if std::io::stderr().is_terminal()
             && choice::choose(self.pool.as_deref())? == Choice::Private

@@ -27,8 +27,8 @@
 //! # An answer from this very CPU
 //! Where the thread that is waited for can only run on the waiter's own CPU, and now and then where
 //! spinning was without success or the CPU is crowded, a wait gives the CPU away once instead of
-//! spinning (`yielding.rs`). So does one that waits for several threads, at a barrier, that take all
-//! CPUs there are. A wait spins or yields, never both.
+//! spinning (`yielding.rs`). So does one that waits for several threads, at a barrier, which take
+//! all CPUs that there are. A wait spins or yields, never both.
 
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
