@@ -9,7 +9,7 @@ name=${VSHMEM_TEST_NAME:-packaging-test}
 suite=${SUITE:-bookworm}
 want=(vshmem libvshmem0 libvshmem-dev vshmem-tools vshmem-libfabric)
 # What the packages depend on is a part of the root before they come: what it leaves behind is not theirs.
-base=man-db,systemd-standalone-sysusers,passwd,util-linux,libgomp1
+base=man-db,systemd-standalone-sysusers,systemd-standalone-tmpfiles,passwd,util-linux,libgomp1
 if [ "${1:-}" = all ]; then
 	want+=(vshmem-openmpi vshmem-dkms)
 	base=$base,libopenmpi3,dkms,linux-headers-$(dpkg --print-architecture),cloud-init

@@ -39,11 +39,12 @@ fn exported() -> Option<String> {
     is_commit.then(|| commit.to_owned())
 }
 
-/// The directory of the profile is three above the one that a build script writes to.
+/// The directory of the profile is three above the one that a build script writes to; those of
+/// `make build` are release and command.
 fn is_release() -> bool {
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     let profile = out.ancestors().nth(3).and_then(Path::file_name).map(ToOwned::to_owned);
-    profile.is_some_and(|profile| profile == "release")
+    profile.is_some_and(|profile| profile == "release" || profile == "command")
 }
 
 /// What git says, if these sources are a checkout, and not a part of somebody else's.
