@@ -110,7 +110,7 @@ pub unsafe extern "C" fn pthread_cond_timedwait(
     match unsafe { both_at(condvar, mutex) } {
         Ok(Some((condvar, mutex))) => {
             // SAFETY: as above.
-            let until = unsafe { deadline::of(condvar.clock(), until) };
+            let until = unsafe { deadline::by_shared_clock(condvar.clock(), until) };
             number(until.and_then(|until| wait(condvar, mutex, Some(until))))
         }
         Ok(None) => next!(condvar(c"pthread_cond_timedwait"):

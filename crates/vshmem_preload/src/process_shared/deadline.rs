@@ -36,3 +36,41 @@ pub unsafe fn of(clock: Clock, at: *const timespec) -> Result<Deadline, Errno> {
         u64::try_from(at.tv_sec).map_or(Duration::ZERO, |seconds| Duration::new(seconds, nanos));
     Ok(Deadline { clock, at })
 }
+
+/// No machine has been up for so long, and the real-time clock passed it in 1990.
+const LONGEST_UP: Duration = Duration::from_secs(20 * 365 * 86_400);
+
+/// The same by the clock that a condition variable names, in memory that others write: a member may
+/// name the monotonic one where the program counts by the real-time clock, and so make a moment
+/// last for decades. What no monotonic clock has come to is a moment of the other.
+///
+/// # Errors
+/// As [`of`].
+///
+/// # Safety
+/// `at` is valid for reading.
+pub unsafe fn by_shared_clock(clock: Clock, at: *const timespec) -> Result<Deadline, Errno> {
+    // SAFETY: by contract.
+    let until = unsafe { of(clock, at) }?;
+    let clock = if until.at > LONGEST_UP { Clock::Realtime } else { clock };
+    Ok(Deadline { clock, ..until })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_a_member_has_named_makes_no_moment_last_for_decades() {
+        let clock_of = |clock, tv_sec| {
+            let at = timespec { tv_sec, tv_nsec: 0 };
+            // SAFETY: a live value.
+            unsafe { by_shared_clock(clock, &raw const at) }.unwrap().clock
+        };
+        let in_2026 = 1_790_000_000;
+        assert_eq!(clock_of(Clock::Monotonic, in_2026), Clock::Realtime);
+        assert_eq!(clock_of(Clock::Realtime, in_2026), Clock::Realtime);
+        assert_eq!(clock_of(Clock::Monotonic, 86_400), Clock::Monotonic);
+        assert_eq!(clock_of(Clock::Realtime, 86_400), Clock::Realtime);
+    }
+}
