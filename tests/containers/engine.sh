@@ -38,7 +38,7 @@ tree() {
 	local root=$work/root file
 	mkdir -p "$root"/{bin,proc,sys,dev,tmp,etc}
 	cp build/containers/member "$root/bin/"
-	cp "$vshmem" "$(dirname "$vshmem")/libvshmem_preload.so" "$root/bin/"
+	cp "$vshmem" "$(dirname "$vshmem")"/libvshmem_preload*.so "$root/bin/"
 	for file in $(ldd "$root"/bin/* | grep -o '/[^ :]* (' | tr -d '(' | sort -u); do
 		mkdir -p "$root$(dirname "$file")"
 		cp -L "$file" "$root$file"

@@ -46,6 +46,15 @@ for call in semop msgrcv msgrcv-type msgsnd mq_receive mq_send sem_wait pthread_
 	SHARE=all,posix LIMIT=${steps:+1500} ok "a signal at every instruction before a sleep in $call" \
 		env VSHMEM_SPIN=0 LD_BIND_NOW=1 "$programs/step" "${steps:-70}" "$call"
 done
+# At few instructions: what differs is how the handler comes to be entered.
+for way in signal __sysv_signal ssignal sigset syscall; do
+	ok "a signal before a sleep in semop, its handler installed by $way" \
+		env HANDLER_BY=$way VSHMEM_SPIN=0 LD_BIND_NOW=1 "$programs/step" 10 semop
+done
+for way in siginterrupt-later siginterrupt-before sigset; do
+	SHARE=all,posix ok "a signal before a sleep in sem_wait, its handler installed by $way" \
+		env HANDLER_BY=$way VSHMEM_SPIN=0 LD_BIND_NOW=1 "$programs/step" 10 sem_wait
+done
 ok "a handler on a small stack" "$programs/altstack"
 ok "handlers that leave calls by longjmp" "$programs/jumps"
 SHARE=all,posix ok "a thread that is cancelled while a call begins to wait" "$programs/cancelled"

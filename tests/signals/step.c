@@ -2,8 +2,9 @@
  * blocking call (step_calls.h) under ptrace, up to the futex call that it sleeps in; its successors
  * get SIGUSR1 one instruction later each. Whatever the instruction: the handler finds no thread in
  * the wait queue and can use the pool, the call ends with EINTR, or goes on where it must and ends
- * when it is served, and the object serves the next one. With LIBVSHMEM the child's call is one of
- * libvshmem, whose handlers say that they run. */
+ * when it is served, and the object serves the next one. HANDLER_BY names the way by which the
+ * handler is installed, if not by sigaction. With LIBVSHMEM the child's call is one of libvshmem,
+ * whose handlers say that they run. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +26,9 @@ int main(void)
 #else
 
 #include "step_calls.h"
+#ifndef LIBVSHMEM
+#include "handler_ways.h"
+#endif
 
 /* Instructions next to the sleep that are tried one by one; runs in all, or as the first argument
  * says. */
@@ -60,15 +64,31 @@ static void join(void)
 		_exit(9);
 }
 
+static void install(void);
+
 static void note(int signal)
 {
 	int before = errno;
 	(void)signal;
+	/* It may be for one signal. */
+	install();
 	in_line |= semctl(set, 0, GETNCNT);
 	errno = before;
 	++*ran;
 }
 #endif
+
+static void install(void)
+{
+	const char *by = getenv("HANDLER_BY");
+	struct sigaction action = { .sa_handler = note, .sa_flags = call->flags };
+#ifndef LIBVSHMEM
+	if (by && !by_way(by, SIGUSR1, note))
+		fail(by);
+#endif
+	if (!by && sigaction(SIGUSR1, &action, NULL) != 0)
+		fail("sigaction");
+}
 
 /* The process that is stepped through: its first sleep. */
 static void waiter(void)
@@ -283,9 +303,7 @@ int main(int count, char **words)
 			wanted |= strcmp(words[word], call->name) == 0;
 		if (!wanted)
 			continue;
-		struct sigaction action = { .sa_handler = note, .sa_flags = call->flags };
-		if (sigaction(SIGUSR1, &action, NULL) != 0)
-			fail("sigaction");
+		install();
 		call->set_up();
 		wrong += try_all(most);
 	}

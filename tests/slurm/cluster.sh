@@ -8,7 +8,7 @@ node=$(hostname -s)
 write_configuration() {
 	local script
 	mkdir -p "$work"/{state,spool,bin,munge}
-	cp "$vshmem" "$(dirname "$vshmem")/libvshmem_preload.so" "$work/bin/"
+	cp "$vshmem" "$(dirname "$vshmem")"/libvshmem_preload*.so "$work/bin/"
 	for script in prolog epilog taskprolog; do
 		printf '#!/bin/sh\nexport SLURM_CONF=%s VSHMEM_SLURM_CONF=%s\nexec %s\n' "$work/slurm.conf" "$work/vshmem.conf" "$PWD/packaging/slurm/$script" >"$work/bin/$script"
 	done

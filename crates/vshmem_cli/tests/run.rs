@@ -5,7 +5,7 @@ mod rig;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
-use rig::{Installed, Name, complaint, json, until};
+use rig::{Installed, Name, complaint, json, library_is_beside, sysv_library_is_beside, until};
 
 /// An ELF file without a dynamic linker, and with nothing else either.
 fn static_program() -> Vec<u8> {
@@ -133,6 +133,36 @@ fn the_smaller_library_is_preloaded_where_it_is_enough() {
         preloaded(&format!("{whole} /lib/x.so"), &["--share", "all"]),
         sysv.clone() + ":/lib/x.so"
     );
+}
+
+/// The library that is in force sees to it that the programs of its program have one; it must not
+/// put itself before the other one.
+#[test]
+fn of_a_run_inside_a_run_the_inner_library_alone_is_loaded() {
+    if !library_is_beside() || !sysv_library_is_beside() {
+        println!("SKIPPED: the libraries are not built: `make build`");
+        return;
+    }
+    let name = Name::with_pool("nested");
+    let run = |share: &'static str| {
+        vec![env!("CARGO_BIN_EXE_vshmem"), "run", "--pool", &name.0, "--share", share, "--"]
+    };
+    let (whole, sysv) = ("libvshmem_preload.so", "libvshmem_preload_sysv.so");
+    for (outer, inner, library) in [("all", "all,posix", whole), ("all,posix", "all", sysv)] {
+        for between in [&[][..], &["sh", "-c", "exec \"$@\"", "sh"]] {
+            let words =
+                [&run(outer)[..], between, &run(inner), &["cat", "/proc/self/maps"]].concat();
+            let output = rig::vshmem().args(&words[1..]).output().unwrap();
+            let maps = String::from_utf8(output.stdout.clone()).unwrap();
+            let loaded: std::collections::BTreeSet<&str> = maps
+                .lines()
+                .filter_map(|line| line.rsplit_once('/').map(|(_, file)| file))
+                .filter(|file| file.starts_with("libvshmem_preload"))
+                .collect();
+            let said = complaint(&output);
+            assert_eq!(loaded.into_iter().collect::<Vec<_>>(), [library], "{words:?}: {said}");
+        }
+    }
 }
 
 #[test]

@@ -12,12 +12,10 @@ use crate::next::next;
 /// The C library loads it for a cancellation, and C++ for an exception.
 const LIBRARY: &CStr = c"libgcc_s.so.1";
 
-/// `_URC_END_OF_STACK`.
-const END_OF_STACK: c_int = 5;
-
-/// In place of those that are not there: a backtrace that is empty.
-extern "C" fn nothing() -> c_int {
-    END_OF_STACK
+/// In place of those that are not there: an empty backtrace, and a frame that has nothing to do
+/// when it is unwound. A program with an unwinder of its own comes here (-static-libgcc).
+extern "C" fn nothing() -> usize {
+    0
 }
 
 /// The unwinder's function of that name.

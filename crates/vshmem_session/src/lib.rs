@@ -35,5 +35,7 @@ pub use page_nodes::{BytesByNode, nodes_of};
 pub use quoted::quoted;
 pub use remove::{remove, remove_seen};
 pub use role_lock::{Role, RoleLock};
-pub use share::{Owner, Posix, Share, ShareError};
+pub use share::{
+    Owner, PRELOAD_LIBRARY, Posix, SYSV_PRELOAD_LIBRARY, Share, ShareError, is_preload_library,
+};
 pub use vshmem_link::PRIVATE_PREFIX;

@@ -4,6 +4,17 @@ use std::fmt;
 
 use vshmem_ipc::Kind;
 
+/// The library that answers all calls.
+pub const PRELOAD_LIBRARY: &str = "libvshmem_preload.so";
+/// The one that answers System V's alone.
+pub const SYSV_PRELOAD_LIBRARY: &str = "libvshmem_preload_sysv.so";
+
+/// Whether a word of LD_PRELOAD names one of them, of whatever build.
+pub fn is_preload_library(word: &[u8]) -> bool {
+    let name = word.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    [PRELOAD_LIBRARY, SYSV_PRELOAD_LIBRARY].iter().any(|one| one.as_bytes() == name)
+}
+
 /// Which kinds and which keys lie in the pool; the rest is the kernel's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {

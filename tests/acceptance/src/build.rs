@@ -33,7 +33,9 @@ pub fn binaries() -> &'static Path {
         if let Some(place) = std::env::var_os("VSHMEM_BIN_DIR") {
             return PathBuf::from(place).canonicalize().expect("VSHMEM_BIN_DIR");
         }
-        must(cargo().args(["build", "--release", "-p", "vshmem_cli", "-p", "vshmem_preload"]));
+        let packages = ["vshmem_cli", "vshmem_preload", "vshmem_capi"];
+        must(cargo().args(["build", "--release"]).args(packages.map(|name| format!("-p{name}"))));
+        must(Command::new("make").args(["-s", "library"]).current_dir(source()));
         target().join("release").canonicalize().expect("target/release")
     })
 }
@@ -121,7 +123,7 @@ pub fn public() -> PathBuf {
         let place = std::env::temp_dir()
             .join(format!("vshmem-acceptance-{}", rustix::process::geteuid().as_raw()));
         std::fs::create_dir_all(&place).expect("a directory");
-        for name in ["vshmem", "libvshmem_preload.so"] {
+        for name in ["vshmem", "libvshmem_preload.so", "libvshmem_preload_sysv.so"] {
             publish(&binaries().join(name), &place.join(name));
         }
         place

@@ -1,4 +1,7 @@
 /* ftok(3), keys and ids across the three kinds. sysvipc(7). */
+#ifndef _FORTIFY_SOURCE
+#define _FORTIFY_SOURCE 2
+#endif
 #include "case.h"
 
 #include <sys/stat.h>
@@ -83,4 +86,22 @@ CASE(ftok_hard_link)
 	unlink(one);
 	unlink(two);
 	rmdir(directory);
+}
+
+/* On the kernel the list of segments is there; where they are the pool's it is not. */
+CASE(key_list_by_every_call)
+{
+	const char *path = "/proc/sysvipc/shm";
+	volatile int flags = O_RDONLY; /* so that a fortified open is called */
+	bool there = access(path, R_OK) == 0;
+	FILE *file = fopen(path, "r");
+	say("fopen agrees: %s", yes((file != NULL) == there));
+	say("open: %s", yes((open(path, flags) >= 0) == there));
+	say("openat: %s", yes((openat(AT_FDCWD, path, flags) >= 0) == there));
+	say("faccessat: %s", yes((faccessat(AT_FDCWD, path, R_OK, 0) == 0) == there));
+	say("euidaccess: %s", yes((euidaccess(path, R_OK) == 0) == there));
+	say("eaccess: %s", yes((eaccess(path, R_OK) == 0) == there));
+	file = file ? file : fopen("/dev/null", "r");
+	say("freopen: %s", yes((freopen(path, "r", file) != NULL) == there));
+	say("freopen of the same: %s", yes(freopen(NULL, "r", stderr) != NULL));
 }

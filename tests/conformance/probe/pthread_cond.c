@@ -203,6 +203,43 @@ CASE(pthread_cond_clock_of_the_attribute)
 	say("past: %s", said(pthread_cond_timedwait(&p->other, &p->mutex, &t)));
 }
 
+static long far;
+
+static void far_turn(void *context)
+{
+	struct page *p = context;
+	struct timespec t = from_now(CLOCK_MONOTONIC, 0);
+	t.tv_sec += far;
+	int r = 0;
+	pthread_mutex_lock(&p->mutex);
+	p->words[1] = p->words[1] + 1;
+	while (p->words[0] == 0 && r == 0)
+		r = pthread_cond_timedwait(&p->other, &p->mutex, &t);
+	pthread_mutex_unlock(&p->mutex);
+	say("waiter: %s", said(r));
+}
+
+/* What programs say for "never", by a clock that begins at boot. */
+CASE(pthread_cond_far_deadlines_of_the_attributes_clock)
+{
+	const long times[] = { 1000000000, INT_MAX / 2, INT_MAX };
+	struct page *p = scene();
+	pthread_condattr_t a;
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_condattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	say("init: %s", said(pthread_cond_init(&p->other, &a)));
+	for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+		far = times[i];
+		p->words[0] = p->words[1] = 0;
+		pid_t child = start(far_turn, p);
+		await_waiting(p, 1, child);
+		may_pass(p, 1, pthread_cond_signal);
+		pthread_cond_signal(&p->other);
+		finish(child);
+	}
+}
+
 CASE(pthread_cond_bad_times)
 {
 	const struct timespec times[] = { { 0, -1 }, { 0, 1000000000 }, { -1, 0 }, { 0, 0 },

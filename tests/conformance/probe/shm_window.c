@@ -244,6 +244,25 @@ CASE(shm_lock_of_all_and_unlock_of_a_part)
 	counted("mlock", mlock(later, PAGE), b);
 }
 
+static void lock_in_child(void *context)
+{
+	(void)context;
+	int a = segment_of(8 * PAGE);
+	char *at = attach(a);
+	/* A child has none of its parent's locks, so nothing is cut. */
+	counted("munlock of a part", munlock(at, 4 * PAGE), a);
+}
+
+CASE(shm_lock_of_all_is_not_a_childs)
+{
+	struct rlimit most;
+	getrlimit(RLIMIT_MEMLOCK, &most);
+	if (geteuid() != 0 && most.rlim_cur != RLIM_INFINITY)
+		skip("needs root, or no limit on locked memory");
+	say("mlockall: %s", got(mlockall(MCL_FUTURE)));
+	finish(start(lock_in_child, NULL));
+}
+
 CASE(shm_advice_about_a_part)
 {
 	static const struct {

@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,17 +15,15 @@ use clap::{Args, ValueEnum};
 use vshmem_ipc::JoinError;
 use vshmem_link::Link;
 use vshmem_mem::{Instant, StallProofTimeout};
-use vshmem_session::{Session, SessionError, Share};
+use vshmem_session::{
+    PRELOAD_LIBRARY, SYSV_PRELOAD_LIBRARY, Session, SessionError, Share, is_preload_library,
+};
 
 use super::doctor::{devices, monitors};
 use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
 use crate::program;
 
-/// The library that answers the calls of System V and POSIX.
-const LIBRARY: &str = "libvshmem_preload.so";
-/// The one that answers those of System V alone, and costs less.
-const SYSV_LIBRARY: &str = "libvshmem_preload_sysv.so";
 /// How long a full table may take to be emptied: the agent looks once a second.
 const REAP_TIMEOUT: Duration = Duration::from_secs(3);
 /// What passes between two looks counts for so much at most: the agent may have been stopped
@@ -219,29 +218,14 @@ fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
     }
 }
 
-/// The library in front of what is preloaded already.
+/// The library in front of what is preloaded already. Of a run inside a run it is the last one that
+/// decides.
 fn preload(library: &OsStr) -> OsString {
-    let mut all = library.to_owned();
     let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    let separators = |c: char| c == ':' || c == ' ';
-    if let Some(text) = before.to_str() {
-        // A run inside a run: one of the two is enough, and it is the last one that decides.
-        let place = Path::new(library).parent();
-        let is_ours = |word: &Path| {
-            word.parent() == place
-                && [LIBRARY, SYSV_LIBRARY].iter().any(|name| word.ends_with(name))
-        };
-        for word in
-            text.split(separators).filter(|word| !word.is_empty() && !is_ours(Path::new(word)))
-        {
-            all.push(":");
-            all.push(word);
-        }
-    } else {
-        all.push(":");
-        all.push(before);
-    }
-    all
+    let words = before.as_bytes().split(|byte| b": ".contains(byte));
+    let others = words.filter(|word| !word.is_empty() && !is_preload_library(word));
+    let all: Vec<&[u8]> = std::iter::once(library.as_bytes()).chain(others).collect();
+    OsString::from_vec(all.join(&b':'))
 }
 
 /// Where the library may be, in order.
@@ -255,13 +239,13 @@ pub fn library_places() -> Vec<PathBuf> {
         }
     }
     paths.extend(["/usr/lib/vshmem", "/usr/local/lib/vshmem"].map(PathBuf::from));
-    paths.into_iter().map(|directory| directory.join(LIBRARY)).collect()
+    paths.into_iter().map(|directory| directory.join(PRELOAD_LIBRARY)).collect()
 }
 
 /// The library beside this one that answers System V's calls alone, where that is enough and it is
 /// there.
 fn for_share(library: PathBuf, share: &str) -> PathBuf {
-    let sysv = library.with_file_name(SYSV_LIBRARY);
+    let sysv = library.with_file_name(SYSV_PRELOAD_LIBRARY);
     let is_enough = Share::parse(share).is_ok_and(|share| !share.has_posix());
     if is_enough && sysv.is_file() { sysv } else { library }
 }
@@ -272,7 +256,7 @@ pub fn library() -> Result<PathBuf, Failure> {
     let Some(found) = paths.iter().find(|path| path.is_file()) else {
         let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return failed(format!(
-            "{LIBRARY} is not installed: it is at none of {}. `apt-get install --reinstall vshmem` installs it again; in the source tree `make build` builds it",
+            "{PRELOAD_LIBRARY} is not installed: it is at none of {}. `apt-get install --reinstall vshmem` installs it again; in the source tree `make build` builds it",
             shown.join(", ")
         ));
     };

@@ -84,12 +84,19 @@ fn clean(mut command: Command) -> Command {
     command
 }
 
+fn is_beside(name: &str) -> bool {
+    Path::new(env!("CARGO_BIN_EXE_vshmem")).with_file_name(name).is_file()
+}
+
 /// Whether the preload library was built beside the command; `run` looks for it before anything
 /// else. `tests/run` builds it.
 pub fn library_is_beside() -> bool {
-    std::path::Path::new(env!("CARGO_BIN_EXE_vshmem"))
-        .with_file_name("libvshmem_preload.so")
-        .is_file()
+    is_beside(vshmem_session::PRELOAD_LIBRARY)
+}
+
+/// Whether the smaller one was.
+pub fn sysv_library_is_beside() -> bool {
+    is_beside(vshmem_session::SYSV_PRELOAD_LIBRARY)
 }
 
 /// What a command wrote on standard error.

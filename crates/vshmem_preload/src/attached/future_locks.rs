@@ -20,7 +20,10 @@ pub fn locks_of_new() -> Marks {
 
 /// A child has none of its parent's locks.
 pub fn begin_child() {
-    LATER.store(0, Ordering::Relaxed);
+    // A word that is stored is a page that the kernel copies.
+    if LATER.load(Ordering::Relaxed) != 0 {
+        LATER.store(0, Ordering::Relaxed);
+    }
 }
 
 /// What mlockall(2) locks mappings by.

@@ -126,7 +126,7 @@ macro_rules! spawned {
         /// As libc's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
-            child: *mut libc::pid_t,
+            child: *mut c_int,
             path: *const c_char,
             actions: *const libc::posix_spawn_file_actions_t,
             attributes: *const libc::posix_spawnattr_t,
@@ -137,7 +137,7 @@ macro_rules! spawned {
             // SAFETY: by this function's contract.
             let mut environment = unsafe { Environment::of_child(envp, takes_library) };
             let envp = environment.list();
-            next!($symbol: fn(*mut libc::pid_t, *const c_char,
+            next!($symbol: fn(*mut c_int, *const c_char,
                               *const libc::posix_spawn_file_actions_t,
                               *const libc::posix_spawnattr_t,
                               *const *const c_char, *const *const c_char) -> c_int,
@@ -148,6 +148,9 @@ macro_rules! spawned {
 
 spawned!(posix_spawn, c"posix_spawn", "posix_spawn(3).", Program::Path);
 spawned!(posix_spawnp, c"posix_spawnp", "posix_spawnp(3).", Program::Name);
+// glibc 2.39 has them; with older ones they give ENOSYS.
+spawned!(pidfd_spawn, c"pidfd_spawn", "pidfd_spawn(3).", Program::Path);
+spawned!(pidfd_spawnp, c"pidfd_spawnp", "pidfd_spawnp(3).", Program::Name);
 
 /// Defines one of the calls that take the arguments of the program as their own. C passes them
 /// like any others, in registers and then on the stack, so they are declared as plain words here,

@@ -85,7 +85,8 @@ pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
 /// Opens a stream of a file by whatever call.
 fn opening_stream(path: *const c_char, call: impl FnOnce() -> *mut FILE) -> *mut FILE {
     let stream = call();
-    if stream.is_null() || !is_hidden(read_by_kernel(path)) {
+    // freopen(3) without a path opens none.
+    if stream.is_null() || path.is_null() || !is_hidden(read_by_kernel(path)) {
         return stream;
     }
     // SAFETY: the stream was just opened, and no other code knows it.
@@ -106,29 +107,29 @@ fn is_the_pools(file: c_int) -> bool {
     pool.is_some() && pool == identity(file)
 }
 
-/// fopen(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
-    opening_stream(path, || {
-        next!(c"fopen": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
-              std::ptr::null_mut())
-    })
+macro_rules! opens_stream {
+    ($($name:ident $symbol:literal $page:literal ($($word:ident: $kind:ty),*)),*) => {$(
+        #[doc = $page]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            path: *const c_char, mode: *const c_char, $($word: $kind,)*
+        ) -> *mut FILE {
+            opening_stream(path, || {
+                next!($symbol: fn(*const c_char, *const c_char $(, $kind)*) -> *mut FILE,
+                      (path, mode $(, $word)*), std::ptr::null_mut())
+            })
+        }
+    )*};
 }
-
-/// fopen64(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
-    opening_stream(path, || {
-        next!(c"fopen64": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
-              std::ptr::null_mut())
-    })
-}
+opens_stream!(
+    fopen c"fopen" "fopen(3)." (),
+    fopen64 c"fopen64" "fopen(3)." (),
+    freopen c"freopen" "freopen(3)." (stream: *mut FILE),
+    freopen64 c"freopen64" "freopen(3)." (stream: *mut FILE)
+);
 
 macro_rules! opens {
     ($($name:ident $symbol:literal $page:literal ($($word:ident: $kind:ty),*)),*) => {$(
@@ -154,16 +155,58 @@ opens!(
     openat64 c"openat64" "openat(2)." (folder: c_int)
 );
 
-/// access(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
-    let result = next!(c"access": fn(*const c_char, c_int) -> c_int, (path, mode), -1);
+macro_rules! opens_existing {
+    ($($name:ident $symbol:literal ($($word:ident: $kind:ty),*)),*) => {$(
+        /// open(2), as a program calls it that was compiled with _FORTIFY_SOURCE.
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($word: $kind,)* path: *const c_char, flags: c_int) -> c_int {
+            opening(path, || {
+                next!($symbol: fn($($kind,)* *const c_char, c_int) -> c_int,
+                      ($($word,)* path, flags), -1)
+            })
+        }
+    )*};
+}
+opens_existing!(
+    __open_2 c"__open_2" (),
+    __open64_2 c"__open64_2" (),
+    __openat_2 c"__openat_2" (folder: c_int),
+    __openat64_2 c"__openat64_2" (folder: c_int)
+);
+
+/// Whether a file can be used, by whatever call.
+fn can_use(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
+    let result = call();
     if result == 0 && is_hidden(read_by_kernel(path)) {
         errno::set(Errno::NOENT);
         return -1;
     }
     result
 }
+
+macro_rules! can_use {
+    ($($name:ident $symbol:literal $page:literal ($($word:ident: $kind:ty),*) ($($last:ident: $last_kind:ty),*)),*) => {$(
+        #[doc = $page]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $($word: $kind,)* path: *const c_char, mode: c_int, $($last: $last_kind,)*
+        ) -> c_int {
+            can_use(path, || {
+                next!($symbol: fn($($kind,)* *const c_char, c_int $(, $last_kind)*) -> c_int,
+                      ($($word,)* path, mode $(, $last)*), -1)
+            })
+        }
+    )*};
+}
+can_use!(
+    access c"access" "access(2)." () (),
+    euidaccess c"euidaccess" "euidaccess(3)." () (),
+    eaccess c"eaccess" "euidaccess(3)." () (),
+    faccessat c"faccessat" "faccessat(2)." (folder: c_int) (flags: c_int)
+);

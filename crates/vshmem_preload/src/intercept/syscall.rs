@@ -9,6 +9,7 @@ use crate::mapping::{advice, protect, remap, unmap};
 use crate::next::pass_on;
 use crate::posix::map::{self, Request};
 use crate::session::environment::Environment;
+use crate::session::handlers::{self, KernelAction};
 use crate::session::outside::{self, Program};
 use crate::session::{adjustments, caller, confined, exec, exit, home_namespace, join, reap};
 
@@ -160,6 +161,17 @@ impl Call {
                 unsafe { reap::reap(b as *mut c_int, call) }.into()
             }
             libc::SYS_exit_group => exit::end(int(a)),
+            // Another size is refused by the kernel.
+            libc::SYS_rt_sigaction if d == size_of::<u64>() => {
+                let (action, before) = (b as *const KernelAction, c as *mut KernelAction);
+                // SAFETY: by this function's own contract.
+                let action = unsafe { action.as_ref() };
+                handlers::install(int(a), action, before, |action, before| {
+                    // SAFETY: the program's own arguments, but for the handler.
+                    unsafe { pass_on(self.number, [a, action.addr(), before.addr(), d]) as c_int }
+                })
+                .into()
+            }
             libc::SYS_chroot => self.in_time(),
             libc::SYS_setrlimit => {
                 limits::before_limit_is_set(0, a as u32, true);

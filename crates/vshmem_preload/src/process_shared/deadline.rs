@@ -39,10 +39,18 @@ pub unsafe fn of(clock: Clock, at: *const timespec) -> Result<Deadline, Errno> {
 
 /// No machine has been up for so long, and the real-time clock passed it in 1990.
 const LONGEST_UP: Duration = Duration::from_secs(20 * 365 * 86_400);
+/// A moment of the real-time clock that a program waits for is not longer ago.
+const LONGEST_AGO: Duration = Duration::from_secs(365 * 86_400);
+
+fn real_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), time.tv_nsec as u32)
+}
 
 /// The same by the clock that a condition variable names, in memory that others write: a member may
 /// name the monotonic one where the program counts by the real-time clock, and so make a moment
-/// last for decades. What no monotonic clock has come to is a moment of the other.
+/// last for decades. What no monotonic clock has come to, and is near the present or later by the
+/// other, is a moment of the other.
 ///
 /// # Errors
 /// As [`of`].
@@ -52,8 +60,10 @@ const LONGEST_UP: Duration = Duration::from_secs(20 * 365 * 86_400);
 pub unsafe fn by_shared_clock(clock: Clock, at: *const timespec) -> Result<Deadline, Errno> {
     // SAFETY: by contract.
     let until = unsafe { of(clock, at) }?;
-    let clock = if until.at > LONGEST_UP { Clock::Realtime } else { clock };
-    Ok(Deadline { clock, ..until })
+    let is_forged = matches!(clock, Clock::Monotonic)
+        && until.at > LONGEST_UP
+        && until.at + LONGEST_AGO > real_time();
+    Ok(if is_forged { Deadline { clock: Clock::Realtime, ..until } } else { until })
 }
 
 #[cfg(test)]
@@ -67,10 +77,15 @@ mod tests {
             // SAFETY: a live value.
             unsafe { by_shared_clock(clock, &raw const at) }.unwrap().clock
         };
-        let in_2026 = 1_790_000_000;
-        assert_eq!(clock_of(Clock::Monotonic, in_2026), Clock::Realtime);
-        assert_eq!(clock_of(Clock::Realtime, in_2026), Clock::Realtime);
+        let now = real_time().as_secs() as libc::time_t;
+        for at in [now - 5, now, now + 5, now + 86_400] {
+            assert_eq!(clock_of(Clock::Monotonic, at), Clock::Realtime);
+            assert_eq!(clock_of(Clock::Realtime, at), Clock::Realtime);
+        }
         assert_eq!(clock_of(Clock::Monotonic, 86_400), Clock::Monotonic);
         assert_eq!(clock_of(Clock::Realtime, 86_400), Clock::Realtime);
+        // What programs say for "never" is none of the real-time clock's.
+        assert_eq!(clock_of(Clock::Monotonic, 1_000_000_000), Clock::Monotonic);
+        assert_eq!(clock_of(Clock::Monotonic, 1_073_741_823), Clock::Monotonic);
     }
 }

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use vshmem_mem::Scratch;
+use vshmem_session::is_preload_library;
 
 use crate::process;
 use crate::session::{exec, home_namespace, join};
@@ -184,9 +185,10 @@ fn name_of(word: &CStr) -> &[u8] {
     &bytes[..bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len())]
 }
 
-/// Whether a value of LD_PRELOAD names our library, which `vshmem run` puts first.
-fn preloads(value: &[u8], library: &[u8]) -> bool {
-    value.split(|byte| b"=: ".contains(byte)).any(|word| word == library)
+/// Whether a value of LD_PRELOAD names one of our libraries. It need not be this one: `vshmem run`
+/// under `vshmem run` has chosen for its program, and two of them in one would each answer calls.
+fn preloads(value: &[u8]) -> bool {
+    value.split(|byte| b"=: ".contains(byte)).any(is_preload_library)
 }
 
 /// `LD_PRELOAD=` with our library before those of `word`, which names others.
@@ -204,12 +206,12 @@ fn preload_before(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
     Some(composed)
 }
 
-/// `LD_PRELOAD=` with those of `word` that are not our library.
-fn preload_without(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
+/// `LD_PRELOAD=` with those of `word` that are none of our libraries.
+fn preload_without(word: &CStr) -> Option<Scratch<u64>> {
     let name = b"LD_PRELOAD=";
     let all = word.to_bytes().get(name.len()..).unwrap_or_default();
     let mut composed = Scratch::<u64>::new((word.to_bytes().len() + 1).div_ceil(8))?;
-    let others = all.split(|byte| b": ".contains(byte)).filter(|other| *other != library);
+    let others = all.split(|byte| b": ".contains(byte)).filter(|other| !is_preload_library(other));
     let mut used = 0;
     let mut put = |byte: u8| {
         composed.values()[used / 8] |= u64::from(byte) << (8 * (used % 8));
@@ -260,10 +262,10 @@ unsafe fn look_through(envp: *const *const c_char, words: &[&CStr], takes_librar
         }
         if let Some(library) = library
             && name == b"LD_PRELOAD"
-            && preloads(&word.to_bytes()[name.len()..], library) != takes_library
+            && preloads(&word.to_bytes()[name.len()..]) != takes_library
         {
-            let compose = if takes_library { preload_before } else { preload_without };
-            let composed = compose(word, library);
+            let composed =
+                if takes_library { preload_before(word, library) } else { preload_without(word) };
             found.others = composed.map(|composed| (found.count, composed));
         }
         found.count += 1;
@@ -375,14 +377,15 @@ mod tests {
             assert_eq!(CStr::from_bytes_until_nul(&text).unwrap(), whole);
         }
         for (word, rest) in [
-            (c"LD_PRELOAD=/x/ours.so", c"LD_PRELOAD="),
-            (c"LD_PRELOAD=/x/ours.so:a.so b.so", c"LD_PRELOAD=a.so:b.so"),
+            (c"LD_PRELOAD=/x/libvshmem_preload.so", c"LD_PRELOAD="),
+            (c"LD_PRELOAD=/y/libvshmem_preload_sysv.so:a.so b.so", c"LD_PRELOAD=a.so:b.so"),
         ] {
-            let mut composed = preload_without(word, b"/x/ours.so").unwrap();
+            let mut composed = preload_without(word).unwrap();
             let text: Vec<u8> = composed.values().iter().flat_map(|w| w.to_le_bytes()).collect();
             assert_eq!(CStr::from_bytes_until_nul(&text).unwrap(), rest);
         }
-        assert!(preloads(b"=a.so:/x/ours.so", b"/x/ours.so"));
-        assert!(!preloads(b"=a.so:/x/ours.so.old", b"/x/ours.so"));
+        assert!(preloads(b"=a.so:/x/libvshmem_preload.so"));
+        assert!(preloads(b"=/y/libvshmem_preload_sysv.so"), "either of them is enough");
+        assert!(!preloads(b"=a.so:/x/libvshmem_preload.so.old"));
     }
 }

@@ -12,7 +12,7 @@ use libc::pid_t;
 use vshmem_ipc::{ChildSlot, Errno};
 use vshmem_mem::unless_confined;
 
-use crate::attached::{attach_table, mapping_cache};
+use crate::attached::{attach_table, future_locks, mapping_cache};
 use crate::object_descriptors::open;
 use crate::session::{child, join};
 use crate::{errno, process};
@@ -166,6 +166,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    future_locks::begin_child();
     // A process that has not joined has nothing in them: each word that is stored here would be a
     // page that the kernel copies.
     if process::inherited().is_some() {

@@ -31,7 +31,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use libc::{c_int, c_void, siginfo_t};
+use libc::{c_int, c_ulong, c_void, siginfo_t};
 
 use crate::attached::attach_table;
 use crate::session::{exec, signal_mask, thread_words};
@@ -163,12 +163,64 @@ fn ours() -> usize {
     enter as unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize
 }
 
+/// What is done on a signal, as the C library or the kernel has it.
+pub trait Action: Copy {
+    /// The handler's address, or SIG_DFL or SIG_IGN.
+    fn handler(&self) -> usize;
+    /// Whether it has a flag.
+    fn has(&self, flag: c_int) -> bool;
+    /// Sets the handler, and whether SA_SIGINFO.
+    fn set_handler(&mut self, handler: usize, is_detailed: bool);
+}
+
+impl Action for libc::sigaction {
+    fn handler(&self) -> usize {
+        self.sa_sigaction
+    }
+
+    fn has(&self, flag: c_int) -> bool {
+        self.sa_flags & flag != 0
+    }
+
+    fn set_handler(&mut self, handler: usize, is_detailed: bool) {
+        self.sa_sigaction = handler;
+        self.sa_flags &= !libc::SA_SIGINFO;
+        self.sa_flags |= if is_detailed { libc::SA_SIGINFO } else { 0 };
+    }
+}
+
+/// `struct sigaction` of the kernel, with the mask of all its signals.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct KernelAction {
+    handler: usize,
+    flags: c_ulong,
+    restorer: usize,
+    mask: u64,
+}
+
+impl Action for KernelAction {
+    fn handler(&self) -> usize {
+        self.handler
+    }
+
+    fn has(&self, flag: c_int) -> bool {
+        self.flags & flag as c_ulong != 0
+    }
+
+    fn set_handler(&mut self, handler: usize, is_detailed: bool) {
+        self.handler = handler;
+        self.flags &= !(libc::SA_SIGINFO as c_ulong);
+        self.flags |= if is_detailed { libc::SA_SIGINFO as c_ulong } else { 0 };
+    }
+}
+
 /// sigaction(2), by whatever `call`: the kernel enters a handler of the program's through ours.
-pub fn install(
+pub fn install<A: Action>(
     signal: c_int,
-    action: Option<&libc::sigaction>,
-    before: *mut libc::sigaction,
-    call: impl Fn(*const libc::sigaction, *mut libc::sigaction) -> c_int,
+    action: Option<&A>,
+    before: *mut A,
+    call: impl Fn(*const A, *mut A) -> c_int,
 ) -> c_int {
     let wanted = action.map_or(std::ptr::null(), std::ptr::from_ref);
     let index = signal as usize;
@@ -179,21 +231,16 @@ pub fn install(
     };
     let (old_handler, old_detailed) =
         (handler.load(Ordering::Acquire), detailed.load(Ordering::Acquire));
-    let is_handler = |action: &&libc::sigaction| {
-        ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction)
-            && action.sa_sigaction != ours()
-    };
+    let is_handler =
+        |action: &&A| ![libc::SIG_DFL, libc::SIG_IGN, ours()].contains(&action.handler());
     let result = match action.filter(is_handler) {
         Some(&(mut replaced)) => {
-            let asked = (replaced.sa_flags & libc::SA_SIGINFO) as usize;
             // The handler first: the signal may come the moment that the action is set.
-            handler.store(replaced.sa_sigaction, Ordering::Release);
-            detailed.store(asked, Ordering::Release);
+            handler.store(replaced.handler(), Ordering::Release);
+            detailed.store(replaced.has(libc::SA_SIGINFO).into(), Ordering::Release);
             let restarted_before = restarting.load(Ordering::Relaxed);
-            let restarts = (replaced.sa_flags & libc::SA_RESTART) as usize;
-            restarting.store(restarts, Ordering::Relaxed);
-            replaced.sa_sigaction = ours();
-            replaced.sa_flags |= libc::SA_SIGINFO;
+            restarting.store(replaced.has(libc::SA_RESTART).into(), Ordering::Relaxed);
+            replaced.set_handler(ours(), true);
             let result = call(&raw const replaced, before);
             if result != 0 {
                 handler.store(old_handler, Ordering::Release);
@@ -207,12 +254,9 @@ pub fn install(
     if result == 0 {
         // SAFETY: a non-null pointer is valid by contract, and was just filled in.
         if let Some(before) = unsafe { before.as_mut() }
-            && before.sa_sigaction == ours()
+            && before.handler() == ours()
         {
-            before.sa_sigaction = old_handler;
-            if old_detailed == 0 {
-                before.sa_flags &= !libc::SA_SIGINFO;
-            }
+            before.set_handler(old_handler, old_detailed != 0);
         }
     }
     result
