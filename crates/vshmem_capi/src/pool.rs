@@ -14,7 +14,7 @@ use vshmem_wire::ClientId;
 use crate::handle::{OpenPool, OpenWord, forget_closed, open_pools};
 use crate::{agent, answer, attach::attach_any, caller::Credentials};
 
-/// Written in a guest by its operator: the name of its pool.
+/// A file of a guest in which its operator names its pool.
 const CONFIGURED: &str = "/run/vshmem/pool";
 
 /// A pool that this process has joined: `vshmem_pool`.
@@ -58,10 +58,10 @@ impl Pool {
         let link = vshmem_session::find(&name).map_err(|error| error.to_string())?;
         let path = link.path().to_owned();
         let unmarked = |errno| format!("cannot mark this process: {errno}");
-        // One that is opened twice is joined once.
+        // A pool that is opened twice is joined once.
         let mut open = open_pools().map_err(unmarked)?;
         forget_closed(&mut open);
-        // What a parent has opened is none of its child's.
+        // A pool that the parent opened before a fork does not count as opened in the child.
         let is_it = |pool: &Arc<Self>| pool.path == path && pool.mark.is_of_this_process();
         if let Some(pool) =
             open.iter().filter_map(Weak::upgrade).filter_map(|one| one.downcast().ok()).find(is_it)
@@ -93,7 +93,7 @@ impl Pool {
         unsafe { &raw const (*handle).open_word }
     }
 
-    /// The session; there until the pool is dropped. EIO in a child of the process that has it.
+    /// The session, until the pool is dropped. EIO in a child of the process that opened the pool.
     pub fn session(&self) -> Result<&Session, Errno> {
         let is_ours = |_: &&Session| self.mark.is_of_this_process();
         self.session.as_ref().filter(is_ours).ok_or(Errno::IO)
@@ -137,7 +137,8 @@ impl Pool {
         self.session()?.client().shmdt(id)
     }
 
-    /// Whether the process of a name may still act.
+    /// Whether the client with this id may still write into the pool: it is a member, or its domain
+    /// was evicted and is not known to be dead.
     pub fn may_act(&self, name: u64) -> bool {
         let may =
             |this_client: &Client| ClientId::of(name).is_some_and(|name| this_client.may_act(name));
@@ -150,10 +151,10 @@ impl Drop for Pool {
         self.open_word.close();
         let session = self.session.take();
         if !self.mark.is_of_this_process() {
-            // The parent still takes part.
+            // The session is the parent's, which still uses it.
             std::mem::forget(session);
         } else if let Some(session) = session {
-            // What cannot be given back now is when this process ends.
+            // If leaving fails, what this client holds is released when the process ends.
             let _ = session.leave();
         }
     }

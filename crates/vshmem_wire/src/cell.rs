@@ -20,10 +20,10 @@ pub struct RawCell {
 
 /// What a cell held at one moment.
 ///
-/// Each write raises the tag by one, by any client and for any reason, and the
-/// compare-and-swap compares both halves. So no pair ever comes back, and a write that was prepared
-/// by a thread that was stopped in between no longer finds what it expects: a tag of
-/// 64 bits does not wrap, however fast it is raised (`docs/internals/wire-format.md`, "Counters").
+/// Every write raises the tag by one, and the compare-and-swap compares both halves. So no pair
+/// ever comes back: a thread that was stopped before its write finds another tag, and the write
+/// fails. A tag of 64 bits does not wrap, however fast it is raised
+/// (`docs/internals/wire-format.md`, "Counters").
 ///
 /// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as
 /// `u32` ([`Cell::value`], `Txn::get`, `Txn::set`, `claim_cell`); what needs all of them, as ids

@@ -9,7 +9,7 @@ pub const PERM_BITS: u32 = 0o777;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ObjectState {
-    /// No client's.
+    /// Holds no object.
     Free = 0,
     /// An object.
     Live = 1,

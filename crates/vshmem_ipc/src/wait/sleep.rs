@@ -12,8 +12,8 @@ use crate::registry::table;
 use crate::wait::wait_queue::{WaitQueue, dequeue};
 use crate::wait::{doorbell, waker_cpus};
 
-/// Sleeps in `wait_queue` until another thread acts on the wait cell of `slot guard`, the deadline
-/// passes, or a signal handler runs. Whatever it is, the thread is in no wait queue afterwards.
+/// Sleeps in `wait_queue` until another thread writes the wait cell of `slot_guard`, the deadline
+/// passes, or a signal handler runs. In each case the thread is in no wait queue afterwards.
 ///
 /// `recover` is called now and then, outside any lock: a chance to notice what a waker that died
 /// has left undone.

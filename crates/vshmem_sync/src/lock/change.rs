@@ -47,7 +47,8 @@ pub fn with_lock_long<'a, R>(
 ) -> Result<R, Fault> {
     let room = Overflow { offset: overflow, entries };
     let done = run(lock_context, Some(room), offset, change, body);
-    // The room is about to become another client's.
+    // The caller frees the room next, and another client may get it: no thread may read the record
+    // there any more.
     close_record(lock_context.map, lock_context.slot_at(lock_context.slot)?)?;
     done
 }

@@ -285,13 +285,13 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         }
         let decided = ArrayWord { state: ArrayState::Decided, count: 0, ..known };
         self.map.replace_cell(self.at, seen, decided.pack())?;
-        crash_point("semop-array", "undo-committed");
+        crash_point("semop-array", "decided");
         Ok(Attempt::Again)
     }
 
     /// Makes a semaphore's word one that names no array; with `anyhow` it is written in any case.
-    /// False when the set has gone, or others are at it. A number that the set has not is no
-    /// client's.
+    /// False when the set has gone, or others keep changing it. A number that the set does not have
+    /// is skipped: only a hostile member can have written it.
     #[cold]
     fn make_plain(
         &self,

@@ -309,13 +309,13 @@ impl SlotCache {
         Ok(claimed)
     }
 
-    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use
-    /// by longjmp, out of the call that it had interrupted; the thread that recovers one says so,
-    /// and it can be used again. `slot guard` is the caller's own.
+    /// Calls `recover` with each thread slot of a call of this thread that a signal handler has
+    /// left by longjmp. Where `recover` returns true, the slot can be used again. `slot_guard` is
+    /// the caller's own.
     ///
-    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now.
-    /// To be asked when many slot guards are in use: then it is no matter that a handler on a stack
-    /// of its own cannot be distinguished from that.
+    /// The frame of such a call is gone: it lies below the caller's, on a stack that grows down.
+    /// A call that a handler on another stack has interrupted can look the same and is not over. So
+    /// nothing is done unless the thread has more slot guards in use than handlers may nest.
     #[cold]
     pub fn recover_abandoned(
         &self,
