@@ -27,7 +27,7 @@ pub struct Pool {
     /// The whole pool.
     map: Arc<Map>,
     base: NonNull<u8>,
-    /// What is held for C: by offset, the segment's id.
+    /// Memory that was given to C: the segment's id, by its offset.
     pub(crate) held: Mutex<HashMap<u64, i32>>,
 }
 
@@ -115,7 +115,7 @@ impl Pool {
         memory.addr().wrapping_sub(self.base.as_ptr().addr()) as u64
     }
 
-    /// Memory of this process's own.
+    /// Takes memory for this process.
     pub fn hold(&self, bytes: u64) -> Result<Attachment, Errno> {
         let session = self.session()?;
         session.client().hold_memory(bytes, &Credentials, session)
@@ -132,7 +132,7 @@ impl Pool {
         Ok(attachment)
     }
 
-    /// Gives up one attach.
+    /// Gives back one attach.
     pub fn detach(&self, id: i32) -> Result<(), Errno> {
         self.session()?.client().shmdt(id)
     }
@@ -376,8 +376,8 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
         // Containers are domains of their own and share the CPUs of their kernel.
         let boot_of = |index| domains.iter().find(|row| row.index == index).map(|row| row.boot);
         let mine = boot_of(this_client.domain());
-        // This process uses it though it holds nothing yet; of others those that do count, agents
-        // and visitors do not.
+        // This process counts although it holds nothing yet. Other processes count if they hold
+        // something: agents and processes that only list the pool do not.
         let me = this_client.client_slot();
         let here =
             |row: &&ClientRow| row.index == me || row.attaches > 0 && boot_of(row.domain) == mine;
@@ -446,7 +446,7 @@ pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) 
     // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
     answer(pool.and_then(|pool| {
-        // What a parent holds stays its own.
+        // In a child: the memory belongs to the parent.
         pool.session()?;
         let id = locked(&pool.held).remove(&pool.offset(memory)).ok_or(Errno::INVAL)?;
         pool.detach(id).map(|()| 0)

@@ -48,7 +48,7 @@ pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
     Pool::identify(&page[..read.min(Pool::HEADER_BYTES)], link.bytes()).map_err(damaged)
 }
 
-/// Whose pools are looked into.
+/// Which users' pools are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// The caller's and root's files, and what this machine was given as a device.
@@ -63,7 +63,7 @@ impl Whose {
     }
 }
 
-/// Whether a user's files are as good as the caller's own.
+/// Whether a user's files are trusted as the caller's own are.
 pub(crate) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }

@@ -7,8 +7,8 @@ pub const WORD_BYTES: u64 = 8;
 
 /// A cell as it lies in the pool. Read and written through the accessors of `vshmem_mem` alone.
 ///
-/// Its word comes first, so that the thread that only wants to know the value reads one word at the
-/// offset of the cell.
+/// Its word comes first, so that a thread that needs only the value reads one word at the offset of
+/// the cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(16))]
 pub struct RawCell {

@@ -13,7 +13,7 @@ pub enum ObjectState {
     Free = 0,
     /// An object.
     Live = 1,
-    /// Removed; the thread that sees it continues with taking it apart.
+    /// Removed; any thread that sees this continues to take it apart.
     Dying = 2,
     /// A segment that is removed and still attached: no key, reachable by id.
     Doomed = 3,

@@ -182,7 +182,8 @@ impl Client {
         answer(self.pool(), lease::must_start_agent(&self.context, exists))
     }
 
-    /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+    /// To be called when this process cannot start an agent: if it has said that it will, takes
+    /// that back, so that another process does.
     pub fn renounce_agent(&self) {
         lease::renounce_agent(&self.context)
     }

@@ -25,7 +25,7 @@ impl Client {
         agent::stop_guarding(&self.context)
     }
 
-    /// Where the thread that this thread is about to wait for can run meanwhile, as found within
+    /// Where a thread that may wake this one can run while this one spins, as found within
     /// the last tenth of a second or so.
     pub fn waker_cpu(&self) -> WakerCpu {
         waker_cpus::waker_cpu(&self.context)

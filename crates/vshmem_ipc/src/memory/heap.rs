@@ -157,16 +157,16 @@ fn claim_in(
 enum Claim {
     Taken,
     Busy,
-    /// The slab has changed hands.
+    /// The slab serves another class by now.
     OtherClass,
 }
 
 /// Takes a free chunk of a slab that serves `class`.
 ///
 /// The owner cell is read before the slab's class and replaced only if it has not been written
-/// since. The thread that takes the slab away from its class writes the owner cell of every chunk
-/// first, so a chunk of a slab that has changed hands is never touched: not even for a moment,
-/// which a change under the registry lock that counts on the cell would suffer from.
+/// since. A thread that gives the slab another class writes the owner cell of every chunk first. So
+/// a chunk of such a slab is never claimed, not even for a moment: a change under the registry lock
+/// relies on the cells that it has read.
 fn claim_chunk(
     map: &Map,
     owner: u64,

@@ -18,7 +18,8 @@ use crate::fault::Fault;
 const MOST_SLOTS: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Slot guards that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
-/// Of these the last ones, in which no thread sleeps: one of this process has to wake sleepers.
+/// Of [`MOST_SLOTS`], the last ones, in which no thread sleeps: a thread of this process must be
+/// able to wake the others.
 const RESERVED_PLACES: usize = if cfg!(loom) { 0 } else { 64 };
 const SLEEPING_PLACES: usize = MOST_SLOTS - RESERVED_PLACES;
 /// How deep calls of one thread may nest, by way of signal handlers, before a slot in use is taken
@@ -108,7 +109,7 @@ impl SlotCache {
     /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
     /// written since.
     pub fn bind_to(&self, offset: u64, cell: Cell) {
-        // Barrier VALIDITY: pairs with the acquire in `check_current`. The thread that reads the
+        // Barrier VALIDITY: pairs with the acquire in `check_current`. A thread that reads the
         // new offset reads the new tag.
         self.validity.0.store(0, Ordering::Relaxed);
         self.validity.1.store(cell.tag, Ordering::Release);
