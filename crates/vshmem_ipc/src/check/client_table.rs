@@ -4,7 +4,7 @@ use vshmem_wire::{ClientId, ClientState};
 
 /// The state of every client slot.
 pub(super) struct ClientTable {
-    /// A [`ClientState`] per slot.
+    /// The state of each slot, as a [`ClientState`].
     pub clients: Vec<u32>,
     /// How often each has been taken.
     pub taken: Vec<u64>,

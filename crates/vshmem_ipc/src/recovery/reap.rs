@@ -55,7 +55,7 @@ fn reap_pid(
     Ok(found)
 }
 
-/// Reaps one client. By its id: its slot may have changed hands since it was found dead.
+/// Reaps one client, by its id: another client may have its slot since it was found dead.
 pub(crate) fn reap(context: &Context, client: ClientId) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
