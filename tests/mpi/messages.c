@@ -1,8 +1,8 @@
 /* Messages between all pairs: every size around the switches of protocol, in every mode, and every
  * byte looked at.
  *
- * Of many processes each talks to some: work and memory that grow with their square would be a test
- * of timeout. */
+ * Of many processes each talks to some only: work and memory that grow with the square of their
+ * number would take too long. */
 #include <string.h>
 
 #include "pattern.h"

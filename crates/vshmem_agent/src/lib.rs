@@ -11,7 +11,7 @@
 //! | `surroundings` | whether a program is still where and who it was when it was loaded |
 //! | `launch` | the child that becomes the command, by raw system calls |
 //! | `detach` | the process in between: the agent belongs to init, and inherits nothing |
-//! | `serve` | the agent's life, from the lock that it holds to its leave |
+//! | `run` | an agent from start to end: it takes the lock, joins the pool, watches, and leaves |
 //! | `stay` | which agent is wanted: for whose pool, while it is in use or while there is one |
 //! | `watch` | its rounds and its sleep; one file for each thing that a round looks after |
 //! | `notify` | datagrams from and to agents of other domains |

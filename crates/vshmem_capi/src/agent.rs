@@ -48,8 +48,8 @@ fn library() -> Option<PathBuf> {
     Path::new(OsStr::from_bytes(name.to_bytes())).canonicalize().ok()
 }
 
-/// Starts an agent if there is none, and waits until it is up. Without one deaths are noticed
-/// later, by an agent that another process starts: no reason to fail.
+/// Starts an agent if there is none, and waits until it is up. This does not fail: without an agent
+/// deaths are noticed later, by one that another process starts.
 pub fn ensure(session: &Session) {
     if let Some(command) = command()
         && let Some(starter) = AgentStarter::open(&command, session.link().path())

@@ -10,7 +10,7 @@ pub fn attach_any(session: &Session, id: i32) -> Result<Attachment, Errno> {
     let this_client = session.client();
     match this_client.shmat(id, true, false, &Credentials) {
         Err(Errno::INVAL) => match this_client.posix_shm_attach(id) {
-            // It has no memory yet, so it is shorter than any that is asked for.
+            // The object has no memory yet, so it is shorter than what the caller asks for.
             Err(Errno::NXIO) => Err(Errno::INVAL),
             attached => attached,
         },

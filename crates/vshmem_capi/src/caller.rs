@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use vshmem_ipc::Caller;
 use vshmem_link::{OVERFLOW_ID, UserNamespace};
 
-/// This process.
+/// The credentials of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Credentials;
 

@@ -67,7 +67,7 @@ pub unsafe extern "C" fn vshmem_fork_child(pool: *const Pool, child: *mut ChildS
         if pool.mark.is_of_this_process() {
             return Err(Errno::INVAL);
         }
-        // Another thread of the parent held it: what is held is not known.
+        // Another thread of the parent held the lock at the fork: the list may be half changed.
         if matches!(pool.held.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(Errno::DEADLK);
         }
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn vshmem_fork_child(pool: *const Pool, child: *mut ChildS
     }))
 }
 
-/// Takes the slot that was kept.
+/// Takes the client slot that the parent has reserved.
 fn become_client(session: &Session, kept: ChildSlot) -> Result<(), Errno> {
     vshmem_mem::begin_child();
     let renounced = |client: &Client| {

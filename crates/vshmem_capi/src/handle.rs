@@ -18,17 +18,17 @@ const CLOSED_KEPT: usize = 64;
 pub struct OpenWord(AtomicU32);
 
 impl OpenWord {
-    /// Of an open pool.
+    /// The word of an open pool.
     pub fn new() -> Self {
         Self(AtomicU32::new(OPEN))
     }
 
-    /// Whether it is.
+    /// Whether the pool is open.
     pub fn is_open(&self) -> bool {
         self.0.load(Ordering::Acquire) == OPEN
     }
 
-    /// It is closed.
+    /// Marks the pool as closed.
     pub fn close(&self) {
         self.0.store(0, Ordering::Release);
     }
@@ -36,11 +36,12 @@ impl OpenWord {
 
 /// The pools that this process has opened. Weak references keep the memory of closed ones.
 type OpenPools = Mutex<Vec<OpenPool>>;
-/// One of them.
+/// A pool in that list, open or closed.
 pub type OpenPool = Weak<dyn Any + Send + Sync>;
 
-/// Where the list is, in a page that a child finds empty: its parent may have held the lock when it
-/// forked, and what a parent has opened is none of its child's.
+/// The page that holds the address of the list. The kernel clears the page in a child: pools that
+/// the parent has opened are not open there, and the parent may have held the list's lock when it
+/// forked.
 static LIST: AtomicPtr<AtomicPtr<OpenPools>> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The list, locked.

@@ -17,7 +17,7 @@ pub struct Lane {
     pool: Arc<Pool>,
     /// Segment of the port, which stays as long as this process has it attached.
     id: i32,
-    /// There until the lane is closed.
+    /// `Some` until the lane is closed.
     outbound: Option<Outbound>,
 }
 
@@ -54,7 +54,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        // In a child it is still its parent's.
+        // In a child the lane still belongs to its parent.
         if let Some(outbound) = self.outbound.take()
             && self.pool.session().is_ok()
         {

@@ -22,7 +22,7 @@ use std::ffi::c_int;
 
 use vshmem_ipc::Errno;
 
-/// As C wants it: a negative errno.
+/// An error as C callers get it: a negative errno.
 fn answer(result: Result<c_int, Errno>) -> c_int {
     result.unwrap_or_else(|errno| -errno.raw_os_error())
 }

@@ -14,7 +14,7 @@ use vshmem_wire::ClientId;
 use crate::handle::{OpenPool, OpenWord, forget_closed, open_pools};
 use crate::{agent, answer, attach::attach_any, caller::Credentials};
 
-/// Written in a guest by its operator: the name of its pool.
+/// A file of a guest in which its operator names its pool.
 const CONFIGURED: &str = "/run/vshmem/pool";
 
 /// A pool that this process has joined: `vshmem_pool`.
@@ -27,7 +27,7 @@ pub struct Pool {
     /// The whole pool.
     map: Arc<Map>,
     base: NonNull<u8>,
-    /// What is held for C: by offset, the segment's id.
+    /// Memory that was given to C: the segment's id, by its offset.
     pub(crate) held: Mutex<HashMap<u64, i32>>,
 }
 
@@ -58,10 +58,10 @@ impl Pool {
         let link = vshmem_session::find(&name).map_err(|error| error.to_string())?;
         let path = link.path().to_owned();
         let unmarked = |errno| format!("cannot mark this process: {errno}");
-        // One that is opened twice is joined once.
+        // A pool that is opened twice is joined once.
         let mut open = open_pools().map_err(unmarked)?;
         forget_closed(&mut open);
-        // What a parent has opened is none of its child's.
+        // A pool that the parent opened before a fork does not count as opened in the child.
         let is_it = |pool: &Arc<Self>| pool.path == path && pool.mark.is_of_this_process();
         if let Some(pool) =
             open.iter().filter_map(Weak::upgrade).filter_map(|one| one.downcast().ok()).find(is_it)
@@ -93,7 +93,7 @@ impl Pool {
         unsafe { &raw const (*handle).open_word }
     }
 
-    /// The session; there until the pool is dropped. EIO in a child of the process that has it.
+    /// The session, until the pool is dropped. EIO in a child of the process that opened the pool.
     pub fn session(&self) -> Result<&Session, Errno> {
         let is_ours = |_: &&Session| self.mark.is_of_this_process();
         self.session.as_ref().filter(is_ours).ok_or(Errno::IO)
@@ -115,7 +115,7 @@ impl Pool {
         memory.addr().wrapping_sub(self.base.as_ptr().addr()) as u64
     }
 
-    /// Memory of this process's own.
+    /// Takes memory for this process.
     pub fn hold(&self, bytes: u64) -> Result<Attachment, Errno> {
         let session = self.session()?;
         session.client().hold_memory(bytes, &Credentials, session)
@@ -132,12 +132,13 @@ impl Pool {
         Ok(attachment)
     }
 
-    /// Gives up one attach.
+    /// Gives back one attach.
     pub fn detach(&self, id: i32) -> Result<(), Errno> {
         self.session()?.client().shmdt(id)
     }
 
-    /// Whether the process of a name may still act.
+    /// Whether the client with this id may still write into the pool: it is a member, or its domain
+    /// was evicted and is not known to be dead.
     pub fn may_act(&self, name: u64) -> bool {
         let may =
             |this_client: &Client| ClientId::of(name).is_some_and(|name| this_client.may_act(name));
@@ -150,10 +151,10 @@ impl Drop for Pool {
         self.open_word.close();
         let session = self.session.take();
         if !self.mark.is_of_this_process() {
-            // The parent still takes part.
+            // The session is the parent's, which still uses it.
             std::mem::forget(session);
         } else if let Some(session) = session {
-            // What cannot be given back now is when this process ends.
+            // If leaving fails, what this client holds is released when the process ends.
             let _ = session.leave();
         }
     }
@@ -375,8 +376,8 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
         // Containers are domains of their own and share the CPUs of their kernel.
         let boot_of = |index| domains.iter().find(|row| row.index == index).map(|row| row.boot);
         let mine = boot_of(this_client.domain());
-        // This process uses it though it holds nothing yet; of others those that do count, agents
-        // and visitors do not.
+        // This process counts although it holds nothing yet. Other processes count if they hold
+        // something: agents and processes that only list the pool do not.
         let me = this_client.client_slot();
         let here =
             |row: &&ClientRow| row.index == me || row.attaches > 0 && boot_of(row.domain) == mine;
@@ -445,7 +446,7 @@ pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) 
     // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
     answer(pool.and_then(|pool| {
-        // What a parent holds stays its own.
+        // In a child: the memory belongs to the parent.
         pool.session()?;
         let id = locked(&pool.held).remove(&pool.offset(memory)).ok_or(Errno::INVAL)?;
         pool.detach(id).map(|()| 0)

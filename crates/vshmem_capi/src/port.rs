@@ -13,11 +13,11 @@ use crate::pool::{Pool, share};
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Address {
-    /// Of the port.
+    /// The port's number.
     pub nonce: u64,
-    /// Of the segment that it lies in.
+    /// Id of the segment that it lies in.
     pub id: u32,
-    /// Of a message.
+    /// Bytes of a message.
     pub most_bytes: u32,
 }
 

@@ -92,7 +92,7 @@ struct Contribution {
     bytes: usize,
 }
 
-/// Whose end of a reduction this is.
+/// Which side of a reduction the caller is.
 enum Side<'a> {
     /// The root's: its own numbers, which become the result.
     Root(&'a mut [u8]),
@@ -101,7 +101,7 @@ enum Side<'a> {
 }
 
 impl Contribution {
-    /// The data on this member's side.
+    /// The caller's data in a reduction.
     ///
     /// # Safety
     /// `mine` has so many bytes, and `result` room for as many at the root.
@@ -130,7 +130,7 @@ fn reduction(
     Ok((number, operation.ok_or(Errno::INVAL)?, bytes.ok_or(Errno::INVAL)?))
 }
 
-/// The caller's bytes; none may be anywhere.
+/// The caller's bytes. An empty slice may have any address.
 ///
 /// # Safety
 /// `data` has so many bytes that no other code uses meanwhile.
@@ -355,7 +355,7 @@ pub extern "C" fn vshmem_team_arrivals() -> u64 {
     vshmem_team::arrivals()
 }
 
-/// Bytes of so many things, and that the team can pass one on.
+/// How many bytes so many items have; an error if the team cannot pass on one item.
 pub(crate) fn things(team: &Team, count: usize, unit: usize) -> Result<usize, Errno> {
     let bytes = count.checked_mul(unit).filter(|bytes| isize::try_from(*bytes).is_ok());
     let fits = (1..=team.shape().payload()).contains(&unit);

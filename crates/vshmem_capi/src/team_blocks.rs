@@ -17,7 +17,7 @@ fn blocks(team: &Team, bytes: usize, for_each: bool) -> Result<usize, Errno> {
     all.filter(|_| fits).ok_or(Errno::INVAL)
 }
 
-/// What a call only reads; `None` for none.
+/// Data that a call only reads; `None` for NULL.
 ///
 /// # Safety
 /// `data` is NULL, or has so many bytes that no other code writes meanwhile.

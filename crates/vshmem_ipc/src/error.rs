@@ -1,10 +1,10 @@
 //! What can come of a step on a pool.
 //!
 //! Four things are distinguished. **Normal** outcomes that the man pages list (a semaphore that
-//! would block, a key that exists, no room) are [`Failure::Errno`]. **Hostile**: a peer wrote what
-//! cannot be; [`Fault::Corrupt`] says where. **Evicted**: this process may not change the pool any
-//! more. **Ours**: a caller inside this library has asked for what it must not ask for. Only the
-//! public type (`api/`) turns them into an errno.
+//! would block, a key that exists, no room) are [`Failure::Errno`]. **Hostile**: a member wrote an
+//! impossible value; [`Fault::Corrupt`] says where. **Evicted**: this process may not change the
+//! pool any more. **Ours**: a caller inside this library has asked for what it must not ask for.
+//! Only the public type (`api/`) turns them into an errno.
 
 use rustix::io::Errno;
 use vshmem_sync::Fault;

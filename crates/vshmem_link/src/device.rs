@@ -270,7 +270,7 @@ impl Device {
         replaces: bool,
         map: impl Fn(BorrowedFd<'_>) -> Result<Mapping, Errno>,
     ) -> Result<Mapping, Errno> {
-        /// One that goes on replacing descriptors does not keep this thread for ever.
+        /// The number of attempts is limited: another thread may keep replacing the descriptor.
         const TRIES: u32 = 8;
         let mut mapping = self.with(&map)?;
         for _ in 0..TRIES {

@@ -93,9 +93,8 @@ pub(crate) fn pid_namespace() -> Result<u32, Anonymous> {
     }
 }
 
-/// Reads a short file by system calls alone: a program may have put its own `stat` in front of
-/// libc's that makes System V calls itself (fakeroot), and we are on the way to answering the
-/// first.
+/// Reads a short file by system calls alone. A program may have replaced libc's `stat` by one that
+/// itself makes System V calls (fakeroot), and this runs while the first such call is answered.
 fn read_line(path: &str) -> Result<String, Errno> {
     use rustix::fs::{Mode, OFlags};
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;

@@ -15,7 +15,7 @@ static BEGIN: AtomicUsize = AtomicUsize::new(0);
 static END: AtomicUsize = AtomicUsize::new(0);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// Has what is mapped anywhere from now on lie in a range, as far as it is free.
+/// From now on, mappings without a given address are placed in a range, as far as it is free.
 pub fn gather_mappings(range: Range<usize>) {
     BEGIN.store(range.start, Ordering::Relaxed);
     END.store(range.end, Ordering::Relaxed);

@@ -43,7 +43,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Those of a device whose memory is none of the kernel's pages.
+    /// The capabilities for a device whose memory is not made of the kernel's pages.
     pub const DEVICE: Self = Self {
         sleeping: Sleeping::InDomain,
         memory: Memory::Device,
@@ -88,7 +88,7 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// Name of the link: `local`, `uml`, ...
     fn kind(&self) -> &'static str;
 
-    /// What it is mapped by.
+    /// The open device or file that the pool is mapped from.
     fn device(&self) -> &Device;
 
     /// What it can, and what has to be done in another way under it.
@@ -142,8 +142,8 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         Ok(into.len())
     }
 
-    /// Whether others than this machine work on the memory, so that they see what its atomic
-    /// operations do in between, where an emulator carries those out.
+    /// Whether other machines work on the memory. They can then see the single steps of an atomic
+    /// operation of this machine, if an emulator carries it out in steps.
     fn leaves_machine(&self) -> bool {
         false
     }

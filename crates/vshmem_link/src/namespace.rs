@@ -87,7 +87,8 @@ impl Search {
             // Another namespace, or a process that has ended meanwhile: no init that lives through
             // all of this look is missed.
             Ok(_) | Err(Errno::NOENT | Errno::SRCH) => {}
-            // Another's. One that is directly in this namespace is none of those that are sought.
+            // Its namespace may not be read. That matters only if the process may be the init of a
+            // namespace below this one.
             Err(_) => self.is_complete &= !is_init(pid),
         }
     }

@@ -60,7 +60,7 @@ pub enum RegionError {
     NotAFile {
         /// What was named.
         path: PathBuf,
-        /// What it is.
+        /// What lies there instead.
         found: &'static str,
     },
     /// Called a user's private pool, and not that.

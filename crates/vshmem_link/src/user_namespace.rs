@@ -143,7 +143,7 @@ impl UserNamespace {
     /// The one that the kernel begins with.
     pub const INITIAL: Self = Self { inode: INITIAL, users: IdMap::SAME, groups: IdMap::SAME };
 
-    /// This process's, which is believed to lie in the initial one.
+    /// This process's, which is taken to lie directly in the initial one.
     #[must_use]
     pub fn own() -> Self {
         Self::own_inode().map_or(Self::INITIAL, |inode| Self::INITIAL.inner(inode))

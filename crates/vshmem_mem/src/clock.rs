@@ -34,8 +34,8 @@ pub fn ticks() -> u64 {
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     {
-        // The thread that looks for so many ticks is to come to an end: nanoseconds pass
-        // everywhere.
+        // Nanoseconds in place of ticks, so that a thread that spins for so many of them comes to
+        // an end.
         Instant::now().0.as_nanos() as u64
     }
 }

@@ -1,8 +1,8 @@
 //! What a signal handler finds of the thread that it has interrupted.
 //!
 //! A handler runs between any two instructions of its thread. So each thing that it reads is one
-//! word, or words that a flag guarantees: written before the flag is set, and only while it is not
-//! set, in an order that the compiler keeps. All of it lies in the thread's static block
+//! word, or several words with a flag: they are valid while the flag is set, and are written only
+//! while it is not, in an order that the compiler keeps. All of it is in the thread's static block
 //! (`thread_block.rs`).
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};

@@ -64,13 +64,14 @@ impl Mapping {
     /// One mapping of what was mapped in parts.
     ///
     /// # Safety
-    /// The whole range is mapped, and belongs to no other thread.
+    /// The whole range is mapped, and no other code unmaps or remaps a part of it.
     #[must_use]
     pub unsafe fn joined(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes, around: (0, 0) }
     }
 
-    /// Keeps only the first `bytes` bytes: the rest is another client's by now.
+    /// Keeps only the first `bytes` bytes. Dropping it does not unmap the rest, which other code
+    /// has taken over.
     pub fn forget_from(mut self, bytes: usize) {
         self.bytes = self.bytes.min(bytes);
     }
@@ -227,7 +228,7 @@ pub unsafe fn remap_part(
         None => Mapping::anonymous(bytes)?.leak().as_ptr().cast(),
     };
     // SAFETY: the source range lies inside `whole`; the target is either a range that was just
-    // reserved or one that the caller guarantees.
+    // reserved, or one that the caller may replace.
     let moved = unsafe {
         let from = whole.start().as_ptr().add(offset).cast();
         let flags = MremapFlags::MAYMOVE;

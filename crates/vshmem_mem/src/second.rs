@@ -59,7 +59,7 @@ impl RememberedSecond {
         {
             return;
         }
-        // The thread that reads one of the stores below reads the odd number, too.
+        // A thread that reads one of the stores below reads the odd number, too.
         fence(Ordering::Release);
         self.tick.store(tick, Ordering::Relaxed);
         self.second.store(second.into(), Ordering::Relaxed);

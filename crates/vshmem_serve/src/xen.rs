@@ -152,7 +152,7 @@ impl XenServer {
     /// Serves until `stop` becomes readable, or there is nothing to serve any more.
     ///
     /// # Errors
-    /// When XenStore, Xen or the pool are invalid.
+    /// When XenStore or Xen refuses a request, or the pool is corrupt.
     pub fn run(
         &mut self,
         stop: BorrowedFd<'_>,

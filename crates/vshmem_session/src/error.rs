@@ -49,7 +49,7 @@ pub enum FindError {
     },
 }
 
-/// What QEMU has to be told for an emulated machine, in words for who starts it.
+/// The QEMU options that an emulated machine needs, for the user who starts it.
 pub const ATOMIC_OPTIONS: &str = "`-smp 1,maxcpus=2` or more CPUs, and `-accel tcg,thread=multi`";
 
 /// Why a pool cannot be used.
@@ -61,10 +61,11 @@ pub enum SessionError {
     /// It cannot be mapped.
     #[error("pool {0}")]
     Region(#[from] RegionError),
-    /// It is not known whom it would be joined as.
+    /// The identity of this process's domain is not known.
     #[error(transparent)]
     Anonymous(#[from] Anonymous),
-    /// What this machine changes there would be lost, or done twice.
+    /// This machine is emulated, and its atomic operations are not atomic for others: changes would
+    /// be lost, or done twice.
     #[error(
         "pool {}: QEMU emulates this machine (TCG) with room for one CPU, so its atomic operations are none for other machines and the host: tokens and messages of the pool would be lost or doubled. On the host, start QEMU with {ATOMIC_OPTIONS}", path.display()
     )]
@@ -72,7 +73,7 @@ pub enum SessionError {
         /// File or device.
         path: PathBuf,
     },
-    /// It is no pool that another process uses.
+    /// It is a copy of a pool, which no other process uses.
     #[error(
         "pool {name}: {} is a copy of the pool: it was made as another file, or before this machine was last booted or restored. Other processes may use the original, so the copy is refused. Use the original, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", path.display(), path.display()
     )]
@@ -93,7 +94,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// What the kernel has said, where it was about the pool's file or device.
+    /// The kernel's error, if the failure was about the pool's file or device.
     #[must_use]
     pub fn errno(&self) -> Option<vshmem_ipc::Errno> {
         match self {
@@ -137,7 +138,7 @@ fn of_this_pool(name: &str, error: &JoinError) -> String {
         .replace("`vshmem pool evict --dead`", &format!("`vshmem pool evict {name} DOMAIN --dead`"))
 }
 
-/// What to do about a region that is no pool that can be used.
+/// What to do about a region that is not a pool, or not one that can be used.
 fn remedy(path: &Path, error: &OpenError) -> String {
     match error {
         OpenError::Processor => return String::new(),

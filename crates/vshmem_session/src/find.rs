@@ -48,7 +48,7 @@ pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
     Pool::identify(&page[..read.min(Pool::HEADER_BYTES)], link.bytes()).map_err(damaged)
 }
 
-/// Whose pools are looked into.
+/// Which users' pools are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// The caller's and root's files, and what this machine was given as a device.
@@ -63,7 +63,7 @@ impl Whose {
     }
 }
 
-/// Whether a user's files are as good as the caller's own.
+/// Whether a user's files are trusted as the caller's own are.
 pub(crate) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
@@ -133,11 +133,11 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
             Err(error) => return Err(error.into()),
         }
     }
-    // Devices are known by what lies in their memory. One that cannot be read may be the one that
-    // is meant; one that holds something else is not.
+    // Which pool a device holds is read from its memory. A device that cannot be read may be the
+    // one that is meant; a device that holds something else is not.
     let mut unreadable = None;
-    // What a device's memory says of itself its members have written: no private pool is
-    // found there.
+    // The pool's name in a device's memory was written by its members. So a private pool, which
+    // this user alone has, is never taken from a device.
     let devices =
         if name.starts_with(PRIVATE_PREFIX) { Vec::new() } else { vshmem_link::devices() };
     for candidate in devices {
@@ -151,7 +151,7 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
                 }
             }
             Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
-            // One that is called so is more likely to be meant than any other.
+            // A device whose own name is the one asked for is the one that was meant.
             Err(error) if candidate.path.file_name() == Some(name.as_ref()) => return Err(error),
             Err(error) => unreadable = unreadable.or(Some(error)),
         }

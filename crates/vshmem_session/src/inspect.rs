@@ -34,8 +34,8 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     Ok(pool)
 }
 
-/// A pool as it is now: enough to list it. Nothing of a file is mapped, so that no user who
-/// shortens it or makes it large meanwhile does the caller harm.
+/// A copy of a pool's tables as they are now, enough to list it. A file is read and not mapped, so
+/// another user who shortens it or makes it large meanwhile cannot harm the caller.
 ///
 /// # Errors
 /// Says what is wrong with it.

@@ -11,7 +11,7 @@ pub struct Memory {
     pub available: u64,
 }
 
-/// What is proposed for a pool at most, and at least.
+/// The largest and the smallest size that is proposed for a pool.
 const SIZES: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
 
 impl Memory {
@@ -33,7 +33,8 @@ impl Memory {
         Self { total, available: number("MemAvailable:").unwrap_or(u64::MAX) }
     }
 
-    /// The part of it that a control group leaves. Pages of files that nobody uses make room.
+    /// The part of it that a control group allows. Pages of files that no process uses count as
+    /// free.
     fn within(self, max: &str, current: &str, stat: &str) -> Self {
         let Ok(max) = max.trim().parse::<u64>() else { return self };
         let idle = stat.lines().find_map(|line| line.strip_prefix("inactive_file "));

@@ -17,7 +17,7 @@ use crate::home_node::home_node;
 use crate::host_record::host_record_of;
 use crate::inspect::open_pool;
 
-/// A copy is not joined: the pool would be two from then on, unnoticed.
+/// Refuses a copy of a pool: from then on there would be two pools, and no process would notice.
 fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
     let Some(file) = link.file() else { return Ok(()) };
     // A map too short for these words was refused before.
@@ -59,8 +59,8 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
-        // A start time that is not known is another one than that of the process's other client,
-        // and is not compared.
+        // The start time is given as unknown, so that this client is not taken for the process's
+        // other one. An unknown start time is not compared.
         Self::join_with(link, own_domain()?, Process { start: 0, ..this_process() })
     }
 
@@ -122,7 +122,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a running process no client any more.
+    /// Leaves the pool; the process goes on and is no client any more.
     ///
     /// # Errors
     /// As [`Client::leave`].
@@ -165,7 +165,7 @@ fn own_domain() -> Result<DomainIdentity, Anonymous> {
 /// parent's. A parent that is outside the child's PID namespace has no pid there.
 ///
 /// # Errors
-/// When it may be and that is not known.
+/// When it may be another one, and which one is not known.
 pub fn domain_of_child() -> Result<Option<DomainIdentity>, SessionError> {
     match rustix::process::getppid() {
         Some(_) => Ok(None),
@@ -187,7 +187,7 @@ pub fn this_process() -> Process {
 }
 
 impl Session {
-    /// Data pages, for a moment.
+    /// Maps data pages for a short time, to back them or write zeros.
     fn data(&self, offset: u64, bytes: u64, protection: Protection) -> Result<Map, Errno> {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         self.link.map(offset, bytes, protection).map(Map::of)

@@ -39,7 +39,7 @@ pub fn remove_seen(name: &str, seen: &Region) -> Result<PathBuf, CreateError> {
     remove_if(name, Some(seen))
 }
 
-/// What the names begin with that are used in between.
+/// The prefix of the names that files get before they are removed.
 const ASIDE: &str = ".vshmem-removed.";
 
 /// After this time, the process that has given a file such a name does not look at it any more.
@@ -77,7 +77,8 @@ enum Removal {
     Done,
     /// Another file was there, and is there still.
     Replaced,
-    /// Another file was there, and has this name now: a third one has come to its own meanwhile.
+    /// Another file was there. It could not get its name back, because a third file has that by
+    /// now, and was left under this name.
     Kept(OsString),
 }
 

@@ -1,10 +1,10 @@
-//! Roles in a pool that one process at most has: the agent of a domain, its keeper, the server. A
-//! lock for each.
+//! Roles in a pool that at most one process has: the agent of a domain, its keeper, the server.
+//! There is a lock for each.
 //!
-//! A role lock is a lock on one byte of the pool's own file or device: so only who may use the pool
-//! can take it, domains of one kernel do not get in each other's way, no file is left behind, and
-//! it ends with its holder however that ends. The lock belongs to the open file (F_OFD_SETLK), so
-//! closing others changes nothing.
+//! A role lock is a lock on one byte of the pool's own file or device. So only a user that may use
+//! the pool can take it, each domain has its own, no file is left behind, and the kernel releases
+//! it when its holder ends. The lock belongs to the open file (F_OFD_SETLK): closing other
+//! descriptors of the file does not release it.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -73,7 +73,8 @@ impl RoleLock {
     }
 }
 
-/// Closing would do if the file were open here alone; a child between fork and exec has it too.
+/// Unlocks explicitly. Closing the file is not enough: a child between fork and exec still has it
+/// open.
 impl Drop for RoleLock {
     fn drop(&mut self) {
         let _ = unlock_byte(&self.file, self.byte);

@@ -24,7 +24,7 @@ pub struct Share {
     keys: Vec<(u32, u32)>,
 }
 
-/// What of POSIX's IPC can lie in the pool. Each is all the pool's or not at all.
+/// The kinds of POSIX IPC that can lie in the pool: all objects of a kind, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Posix {
     /// Shared memory objects: shm_open(3).
@@ -140,7 +140,7 @@ impl Share {
             || (key != 0 && self.keys.iter().any(|(low, high)| (*low..=*high).contains(&bits)))
     }
 
-    /// Whether some kind is the pool's and the kernel's at once, so that ids have to tell.
+    /// Whether a kind has objects both in the pool and in the kernel: then their ids must differ.
     #[must_use]
     pub fn mixes(&self) -> bool {
         Kind::ALL.iter().any(|kind| self.owner(*kind) == Owner::ByKey)
@@ -170,7 +170,7 @@ fn range_of(text: &str) -> Result<(u32, u32), &'static str> {
 }
 
 fn key_of(text: &str) -> Option<i64> {
-    // What from_str_radix allows, but is not meant.
+    // from_str_radix allows a sign here; a key does not have one.
     if text.starts_with('+') || text.starts_with("0x+") || text.starts_with("0x-") {
         return None;
     }

@@ -7,8 +7,8 @@ pub const WORD_BYTES: u64 = 8;
 
 /// A cell as it lies in the pool. Read and written through the accessors of `vshmem_mem` alone.
 ///
-/// Its word comes first, so that the thread that only wants to know the value reads one word at the
-/// offset of the cell.
+/// Its word comes first, so that a thread that needs only the value reads one word at the offset of
+/// the cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(16))]
 pub struct RawCell {
@@ -20,10 +20,10 @@ pub struct RawCell {
 
 /// What a cell held at one moment.
 ///
-/// Each write raises the tag by one, by any client and for any reason, and the
-/// compare-and-swap compares both halves. So no pair ever comes back, and a write that was prepared
-/// by a thread that was stopped in between no longer finds what it expects: a tag of
-/// 64 bits does not wrap, however fast it is raised (`docs/internals/wire-format.md`, "Counters").
+/// Every write raises the tag by one, and the compare-and-swap compares both halves. So no pair
+/// ever comes back: a thread that was stopped before its write finds another tag, and the write
+/// fails. A tag of 64 bits does not wrap, however fast it is raised
+/// (`docs/internals/wire-format.md`, "Counters").
 ///
 /// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as
 /// `u32` ([`Cell::value`], `Txn::get`, `Txn::set`, `claim_cell`); what needs all of them, as ids

@@ -1,15 +1,15 @@
 //! Ids of clients: what owns something in a pool carries one.
 
-/// The id of one client, which no other one gets before or after it.
+/// The id of one client. No other client has it, before or after.
 ///
-/// A client slot counts how often it has been taken; slot and count are the name. 43 bits of count
+/// A client slot counts how often it has been taken; slot and count are the id. 43 bits of count
 /// do not come back: at a thousand processes a second in one slot they last for 278 years. So
-/// whatever still carries the id of a client that has ended may be taken back by the thread that
-/// meets it, however late, and never by mistake.
+/// any thread may release what still carries the id of a client that has ended, however late, and
+/// never releases what belongs to a later client.
 ///
-/// A process that is only just joining has no slot yet. Its name tells its domain, by 41 bits of a
-/// digest of its identity, and its pid there, so that its domain's agent can give back what it held
-/// if it dies now.
+/// A process that is only just joining has no slot yet. Its id holds 41 bits of a digest of its
+/// domain's identity, and its pid there. If it dies now, its domain's agent finds by this what it
+/// held, and releases it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(u64);
 
@@ -18,7 +18,7 @@ impl ClientId {
     const SLOT_BITS: u32 = 20;
     /// Bits that tell how often it has been taken.
     const COUNT_BITS: u32 = 43;
-    /// Set in the name of a process that is only just joining.
+    /// Set in the id of a process that is only just joining.
     const JOINING: u64 = 1 << 63;
     /// Bits of a pid (PID_MAX_LIMIT is 2^22).
     const PID_BITS: u32 = 22;
@@ -41,7 +41,7 @@ impl ClientId {
         Self(Self::JOINING | digest << Self::PID_BITS | (pid as u64 & ((1 << Self::PID_BITS) - 1)))
     }
 
-    /// Takes the word of an owner cell apart; `None` when it is not a client's.
+    /// Takes the word of an owner cell apart; `None` when it is not the id of a client.
     #[inline]
     #[must_use]
     pub const fn of(word: u64) -> Option<Self> {
@@ -151,7 +151,7 @@ impl ClientListHead {
         self.first as u64 & ((1 << Self::RECORD_BITS) - 1) | self.count << Self::RECORD_BITS
     }
 
-    /// Whether it is a client's.
+    /// Whether it is the head of a list of `client`.
     #[inline]
     #[must_use]
     pub const fn is_of(self, client: ClientId) -> bool {

@@ -19,7 +19,7 @@ pub const INLINE_OPS: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DomainState {
-    /// No client's.
+    /// Holds no domain.
     Free = 0,
     /// Takes part. Its lease says whether it is silent.
     Alive = 1,
@@ -92,13 +92,13 @@ pub struct DomainSlot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ClientState {
-    /// No client's.
+    /// Holds no client.
     Free = 0,
     /// Kept by a parent for the child that it is about to fork.
     Reserved = 1,
     /// A process.
     Active = 2,
-    /// Dead; the thread that sees it continues with the clean-up.
+    /// Dead; any thread that sees this continues the clean-up.
     Dying = 3,
     /// Evicted with its domain; its attaches stay until the death is confirmed.
     Quarantined = 4,

@@ -35,11 +35,11 @@ pub struct ExtentSlot {
 pub enum ExtentState {
     /// No extent: an unused slot.
     Unused = 0,
-    /// No client's pages.
+    /// Pages that no segment has.
     Free = 1,
     /// The pages of a segment.
     Used = 2,
-    /// No client's pages, in which a client is writing zeros.
+    /// Pages that no segment has, while a client writes zeros into them.
     Cleaning = 3,
 }
 

@@ -9,11 +9,11 @@ pub const PERM_BITS: u32 = 0o777;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ObjectState {
-    /// No client's.
+    /// Holds no object.
     Free = 0,
     /// An object.
     Live = 1,
-    /// Removed; the thread that sees it continues with taking it apart.
+    /// Removed; any thread that sees this continues to take it apart.
     Dying = 2,
     /// A segment that is removed and still attached: no key, reachable by id.
     Doomed = 3,

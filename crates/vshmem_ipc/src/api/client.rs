@@ -118,7 +118,7 @@ impl Client {
     /// Keeps a client slot, with all attaches of this process, for a child.
     ///
     /// # Errors
-    /// EAGAIN when a table is full: so says fork.
+    /// EAGAIN when a table is full; fork gives the same.
     pub fn reserve_child(&self) -> Result<ChildSlot, Errno> {
         answer(self.pool(), fork::reserve_child(&self.context))
     }
@@ -149,8 +149,8 @@ impl Client {
         fork::become_child(&self.context, kept, process, elsewhere)
     }
 
-    /// To be called in a child that cannot become a member: it is not its parent, and none of its
-    /// calls may act as that.
+    /// To be called in a child that cannot become a member. Otherwise its calls would act as its
+    /// parent.
     pub fn renounce(&self) {
         fork::renounce(&self.context)
     }
@@ -182,7 +182,8 @@ impl Client {
         answer(self.pool(), lease::must_start_agent(&self.context, exists))
     }
 
-    /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+    /// To be called when this process cannot start an agent: if it has said that it will, takes
+    /// that back, so that another process does.
     pub fn renounce_agent(&self) {
         lease::renounce_agent(&self.context)
     }

@@ -109,7 +109,7 @@ impl Pool {
         answer(self, activity::object_activities(self))
     }
 
-    /// What threads have waited, and what those wait for that do.
+    /// How often threads have waited, and what the present waiters wait for.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.

@@ -55,7 +55,7 @@ impl Client {
         answer(self.pool(), reap::reap_process(&self.context, pid, gone))
     }
 
-    /// Reaps one client. By name: its slot may have changed hands since it was found dead.
+    /// Reaps one client, by its id: another client may have its slot since it was found dead.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.

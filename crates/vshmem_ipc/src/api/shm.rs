@@ -167,8 +167,8 @@ impl Client {
         answer(self.pool(), suspend::suspend_attaches(&self.context))
     }
 
-    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that have
-    /// ended: removed since then.
+    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that were
+    /// removed since then and no longer exist.
     pub fn resume_attaches(&self, suspended: Suspended, gone: impl FnMut(i32)) {
         suspend::resume_attaches(&self.context, suspended, gone)
     }

@@ -15,7 +15,8 @@ use crate::wait::{agent, doorbell, sleep, waker_cpus};
 
 impl Client {
     /// To be called by the thread that is the agent: from now on waiters rely on it, until it ends
-    /// or calls [`Client::stop_guarding`]. Where that cannot be, they go on looking once a second.
+    /// or calls [`Client::stop_guarding`]. Where that is impossible, they go on polling once a
+    /// second.
     pub fn guard_waiters(&self) {
         agent::guard_waiters(&self.context)
     }
@@ -25,7 +26,7 @@ impl Client {
         agent::stop_guarding(&self.context)
     }
 
-    /// Where the thread that this thread is about to wait for can run meanwhile, as found within
+    /// Where a thread that may wake this one can run while this one spins, as found within
     /// the last tenth of a second or so.
     pub fn waker_cpu(&self) -> WakerCpu {
         waker_cpus::waker_cpu(&self.context)
@@ -51,7 +52,8 @@ impl Client {
     }
 
     /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
-    /// served: what is to be done on a notification. Returns how many of this user's there were.
+    /// served. This is what an agent does on a notification. Returns how many of them belong to
+    /// this user.
     pub fn deliver_wakeups(&self) -> usize {
         doorbell::deliver_wakeups(&self.context)
     }
@@ -72,8 +74,8 @@ impl Client {
         answer(self.pool(), doorbell::boot(&self.context))
     }
 
-    /// Says where a domain of this kernel can be woken; `None`: nowhere. Called by the process that
-    /// receives its notifications. Returns whether that is new.
+    /// Says where a domain of this kernel can be notified; `None`: nowhere. Called by the process
+    /// that receives its notifications. Returns whether that is new.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.
@@ -81,8 +83,8 @@ impl Client {
         answer(self.pool(), doorbell::publish_for(&self.context, domain, address))
     }
 
-    /// Takes a domain's address back for good: the doorbell that it means is out of order. Returns
-    /// whether that is new.
+    /// Withdraws a domain's address for good: its doorbell no longer works. Returns whether that is
+    /// new.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.
@@ -91,7 +93,7 @@ impl Client {
     }
 
     /// Withdraws every address: notifications are no longer forwarded. Waiters that can be reached
-    /// are woken, so that they no longer rely on being woken.
+    /// are woken, so that they no longer rely on being notified.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.
@@ -117,8 +119,8 @@ impl Client {
         answer(self.pool(), datagrams::await_asked(&self.context, within))
     }
 
-    /// Those of some domains that have threads which have been served and have not noticed yet:
-    /// what was sent to them is still on its way, or lost.
+    /// Which of these domains have a thread that has been served and still sleeps: the datagram to
+    /// that domain is still on its way, or lost.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.

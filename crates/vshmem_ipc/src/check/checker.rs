@@ -15,11 +15,11 @@ use crate::pool::threads::thread_at;
 pub enum Severity {
     /// A crash can leave this behind; the next client or `--repair` repairs it.
     Unfinished,
-    /// This cannot be.
+    /// No crash leaves this behind: a hostile member or an error in this library did it.
     Wrong,
 }
 
-/// One thing that does not agree.
+/// One inconsistency.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Finding {
     /// How bad.

@@ -4,7 +4,7 @@ use vshmem_wire::{ClientId, ClientState};
 
 /// The state of every client slot.
 pub(super) struct ClientTable {
-    /// A [`ClientState`] per slot.
+    /// The state of each slot, as a [`ClientState`].
     pub clients: Vec<u32>,
     /// How often each has been taken.
     pub taken: Vec<u64>,
@@ -15,13 +15,13 @@ pub(super) struct ClientTable {
 /// Whose client id a word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// A client's that has not been reaped.
+    /// The id of a client that has not been reaped.
     Client,
-    /// A joining client's.
+    /// The id of a process that is joining.
     Joining,
-    /// A client's that has ended: a thread that finds a thing with it takes the thing back.
+    /// The id of a client that has ended. What carries it may be released by any client.
     Ended,
-    /// Of no client that there has been.
+    /// No client has had it.
     NoClient,
 }
 
@@ -49,7 +49,7 @@ impl ClientTable {
         self.taken.get(slot as usize).map(|taken| ClientId::new(slot, *taken))
     }
 
-    /// Whether a client slot is a client's, alive or not.
+    /// Whether a client slot holds a client, alive or not.
     pub fn is_in_use(&self, slot: u32) -> bool {
         self.clients.get(slot as usize).is_some_and(|state| *state != ClientState::Free as u32)
     }

@@ -389,7 +389,7 @@ impl Checker<'_> {
                 return Ok(true);
             }
             (0, None) if units > SLAB_UNITS || self.is_run(unit)? => {
-                self.wrong(format!("the run at unit {unit} is no client's"));
+                self.wrong(format!("the run at unit {unit} has no owner"));
             }
             (0, None) => {}
             (owner, None) => self.owner(client_table, unit, owner),
@@ -404,8 +404,8 @@ impl Checker<'_> {
 
     fn owner(&mut self, client_table: &ClientTable, unit: u32, owner: u64) {
         match client_table.owner(owner) {
-            // What carries the id of a client that has ended is taken back by the thread that needs
-            // it.
+            // A chunk of a client that has ended is freed later, by an agent or a client that
+            // needs chunks.
             Owner::Client | Owner::Ended => {}
             Owner::Joining => self.unfinished(format!(
                 "the chunk at unit {unit} is held by a process that was joining"
@@ -416,7 +416,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A unit in which no chunk begins: no client's, unless a slab is just changing hands.
+    /// A unit in which no chunk begins has no owner, unless its slab is just being given another
+    /// class.
     fn no_chunk(&mut self, client_table: &ClientTable, unit: u32, class: u32) -> Result<(), Fault> {
         let owner = self.word(Chunk(unit).owner(self.layout)?)?;
         if owner == 0 {

@@ -75,8 +75,8 @@ fn repair_locks(context: &Context) -> Result<(), Failure> {
     locks.into_iter().try_for_each(|lock| mend(lock).map_err(Failure::from))
 }
 
-/// Reaps clients that are dying, of a domain that is gone, or kept for a child of a process that is
-/// no client.
+/// Reaps clients that are dying, clients of a domain that has ended, and slots that were reserved
+/// for a child of a process that is no client.
 fn repair_clients(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut parents = std::collections::HashSet::new();

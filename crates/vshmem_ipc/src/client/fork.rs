@@ -22,9 +22,9 @@ use crate::shm::record::attach;
 
 /// Tries before a fork is refused because other threads attach and detach all the time.
 const TRIES: u32 = 100;
-/// And how long they may take together: a peer that plays with the tables makes each of them long.
+/// How long these attempts may take together: a hostile member can make each of them long.
 const LONGEST: Duration = Duration::from_secs(2);
-/// A try counts for so much at most: the process may have been stopped in it.
+/// An attempt counts as at most this long: the process may have been stopped meanwhile.
 const TRY_TAKES: Duration = Duration::from_millis(100);
 
 /// Keeps a client slot, with all attaches of this process, for a child.
@@ -117,7 +117,7 @@ pub(crate) fn become_child(
     placed
 }
 
-/// Everything of becoming a child that may be refused.
+/// The steps of becoming a child that may be refused.
 fn find_childs_place(
     context: &Context,
     kept: Option<ChildSlot>,
@@ -136,8 +136,8 @@ fn find_childs_place(
     Ok(join::finish_join(context, entered.client)?)
 }
 
-/// To be called in a child that cannot become a member: it is not its parent, and none of its calls
-/// may act as that.
+/// To be called in a child that cannot become a member. Otherwise its calls would act as its
+/// parent.
 pub(crate) fn renounce(context: &Context) {
     context.slot_cache.forget();
     context.chunk_cache.forget();
@@ -146,8 +146,9 @@ pub(crate) fn renounce(context: &Context) {
     context.slot_cache.bind_to(context.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
 }
 
-/// Copies the attaches of this process to `to`, which nobody else changes. Other threads may attach
-/// and detach meanwhile: `to` has just what this process has when the last step is done.
+/// Copies the attaches of this process to `to`, which no other thread changes. Other threads may
+/// attach and detach meanwhile: when the last step is done, `to` has exactly the attaches that this
+/// process has.
 fn copy_attaches(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -179,8 +180,8 @@ const RECORDS_AT_ONCE: usize = 8;
 /// Words that copying one record writes at most, with the two that all of them write.
 const WORDS_OF_RECORD: usize = 7;
 
-/// Stages some of what `from` has and `to`, which has what `copied` says, has not. Both the lists
-/// and the objects are looked at under the lock: what `from` has a record of is there.
+/// Stages some attaches that `from` has and `to` does not have; `copied` says what `to` has. Both
+/// the lists and the objects are read under the lock: an object that `from` has a record of exists.
 fn copy_some(
     txn: &mut Txn<'_>,
     layout: &Layout,

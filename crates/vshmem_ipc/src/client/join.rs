@@ -19,7 +19,7 @@ use crate::pool::open::Pool;
 use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{domain, reap, threads};
 
-/// Everything of joining that may be refused. Returns the client's id.
+/// The steps of joining that may be refused. Returns the client's id.
 fn claim_client_slot(
     context: &Context,
     identity: &DomainIdentity,
@@ -209,8 +209,8 @@ fn reap_gone(context: &Context, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), J
 
 /// Ends joining: from now on this process acts as `client`.
 ///
-/// It works for as long as its slot says what it says now. A thread that evicts its domain, or
-/// reaps it, changes that, and then every change that it makes is refused.
+/// Its changes count as long as its client slot stays as it is now. A thread that evicts its domain
+/// or reaps the client changes the slot, and from then on every change of this process is refused.
 pub(crate) fn finish_join(context: &Context, client: ClientId) -> Result<(), Fault> {
     let map = context.pool.map();
     let threads = context.pool.layout().threads;

@@ -37,7 +37,8 @@ pub(crate) fn must_start_agent(
     look().map_err(Failure::from)
 }
 
-/// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+/// To be called when this process cannot start an agent: if it has said that it will, takes that
+/// back, so that another process does.
 pub(crate) fn renounce_agent(context: &Context) {
     let renounce = || -> Result<bool, Fault> {
         let map = context.pool.map();
@@ -46,7 +47,7 @@ pub(crate) fn renounce_agent(context: &Context) {
         let me = context.pid.load(Ordering::Relaxed) | AGENT_STARTER;
         if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
     };
-    // The thread that finds a process of that number gone starts one all the same.
+    // If this fails, another process starts an agent once this one has ended.
     let _ = renounce();
 }
 

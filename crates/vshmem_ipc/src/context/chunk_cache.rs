@@ -10,7 +10,7 @@ pub(crate) struct ChunkCache {
     pub kept: [AtomicU32; CHUNK_CLASSES.len()],
     /// Where the last chunk of each class was found, as a unit.
     pub hint: [AtomicU32; CHUNK_CLASSES.len()],
-    /// How many times more no memory is looked for that a long ring could have.
+    /// How many more queues are passed over before memory for a long ring is looked for again.
     ring_pause: AtomicU32,
 }
 

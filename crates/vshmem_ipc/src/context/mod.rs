@@ -57,8 +57,8 @@ pub(crate) struct Upcalls {
     pub recover_thread: fn(&Context, &LockContext<'_>, u32) -> bool,
     /// Frees chunks that message queues keep for their next messages; whether there were any.
     pub free_spare_chunks: fn(&Context, &LockContext<'_>) -> Result<bool, Failure>,
-    /// Releases or keeps a chunk that carries the id of a dead client, as its owner word says, and
-    /// may hold a message of a ring.
+    /// Takes a chunk from the dead client that owns it. If the chunk holds a message of a ring, it
+    /// becomes part of the queue; otherwise it is freed.
     pub reap_chunk: fn(&Context, &LockContext<'_>, Chunk, u64) -> Result<(), Fault>,
 }
 

@@ -1,9 +1,9 @@
 //! What the end of a client's program means to those who sleep by address: all are woken and look
 //! again. Those whose word says that they are still to sleep do so; their callers learn nothing.
 //!
-//! The client may have held the lock that they wait for, or have been about to wake them, or have
-//! been woken itself and have gone no further. All cases are treated alike: in each of them the
-//! word, or its owner, is not what the sleeper waits at any more.
+//! The client may have held the lock that they wait for; or it was about to wake them; or it was
+//! woken itself and did not pass that on. All cases are treated alike: in each of them a waiter
+//! that looks at the word and its owner again finds that it need not sleep.
 
 use vshmem_mem::{Ordering, fence};
 use vshmem_sync::{Fault, LockContext, field, load_value};

@@ -7,8 +7,8 @@ use vshmem_wire::{ClientSlot, ClientState};
 use crate::context::Context;
 use crate::pool::clients::client_at;
 
-/// Whether the client of a lock's owner has ended, or was evicted with its domain. One whose slot
-/// cannot be (a peer has written it) has ended.
+/// Whether the client of a lock's owner has ended, or was evicted with its domain. If the owner
+/// names a slot that does not exist, a hostile member has written it: it counts as ended.
 pub(crate) fn has_ended(context: &Context, owner: LockOwner) -> bool {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let lives = || -> Result<bool, Fault> {

@@ -14,8 +14,8 @@ use crate::pool::threads::thread_at;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::{wait_queue, waker_cpus};
 
-/// How soon a thread looks at its word again for which the pool has no thread slot: at first, and
-/// at last.
+/// How often a thread polls its word if the pool has no thread slot for it: the first and the
+/// longest interval.
 const SOON: Duration = Duration::from_micros(50);
 const BOUND: Duration = Duration::from_millis(4);
 /// In one of how many looks it asks for a slot again, which is a search of the whole table, and

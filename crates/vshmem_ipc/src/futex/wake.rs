@@ -12,8 +12,8 @@ use crate::pool::threads::thread_at;
 use crate::wait::doorbell;
 use crate::wait::wait_queue::{self, WakeList};
 
-/// What a thread is told that is woken because a client has ended: it is to look again, and others
-/// sleep. 0: woken at its address, no others do; 1: others do.
+/// The result of a wait that ended because a client has ended: the thread has to look again, and
+/// other threads sleep. 0: woken at its address, and no other thread sleeps there; 1: others do.
 pub(super) const CLIENT_ENDED: u32 = 2;
 
 /// Threads woken in one change: five words each.

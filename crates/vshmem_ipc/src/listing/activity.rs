@@ -60,7 +60,7 @@ fn object_activity(
     Ok(ObjectActivity { kind: row.kind, id, count, modulus, messages_seen, bytes_seen })
 }
 
-/// What the threads of clients have waited, and what those wait for that do.
+/// How often threads have waited, and what the present waiters wait for.
 pub(crate) fn thread_activities(pool: &Pool) -> Result<Vec<ThreadActivity>, Failure> {
     let (map, layout) = (pool.map(), pool.layout());
     let mut rows = Vec::new();

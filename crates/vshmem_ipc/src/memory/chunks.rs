@@ -19,7 +19,7 @@ pub(crate) fn take(
     if let Some(chunk) = allocate()? {
         return Ok(chunk);
     }
-    // What queues keep for their next messages is room, too.
+    // Chunks that queues keep for their next messages can be freed.
     let freed = (context.upcalls.free_spare_chunks)(context, lock_context)?;
     let taken = if freed { allocate()? } else { None };
     taken.ok_or_else(|| context.pool().full(limit_name!(slabs), Errno::NOMEM).into())
@@ -28,7 +28,7 @@ pub(crate) fn take(
 /// Gives back a chunk that this client has inherited from an object.
 pub(crate) fn discard(context: &Context, lock_context: &LockContext<'_>, chunk: Option<Chunk>) {
     if let Some(chunk) = chunk {
-        // What cannot be given back now is when this client ends.
+        // If this fails, the chunk is given back when this client ends.
         let _ = heap::discard(context.pool(), lock_context, chunk, context.client_id().word());
     }
 }

@@ -88,9 +88,9 @@ fn take_slab(
             let chunk = Chunk(slab * SLAB_UNITS);
             let owner = chunk.owner(layout)?;
             if txn.get(class_at)? == 0 && txn.get_word(owner)? == 0 {
-                // The owner first: chunks are claimed outside the lock, and once the class can be
-                // seen, which may be long before the whole change is carried out, the first chunk
-                // would be any client's.
+                // The owner first: chunks are claimed outside the lock as soon as the class can be
+                // seen, which may be long before the whole change is carried out. Another client
+                // would claim the first chunk.
                 txn.set_word(owner, client.word())?;
                 txn.set(class_at, class as u32 + 1)?;
                 return Ok(Some(chunk));
@@ -157,16 +157,16 @@ fn claim_in(
 enum Claim {
     Taken,
     Busy,
-    /// The slab has changed hands.
+    /// The slab serves another class by now.
     OtherClass,
 }
 
 /// Takes a free chunk of a slab that serves `class`.
 ///
 /// The owner cell is read before the slab's class and replaced only if it has not been written
-/// since. The thread that takes the slab away from its class writes the owner cell of every chunk
-/// first, so a chunk of a slab that has changed hands is never touched: not even for a moment,
-/// which a change under the registry lock that counts on the cell would suffer from.
+/// since. A thread that gives the slab another class writes the owner cell of every chunk first. So
+/// a chunk of such a slab is never claimed, not even for a moment: a change under the registry lock
+/// relies on the cells that it has read.
 fn claim_chunk(
     map: &Map,
     owner: u64,
@@ -348,7 +348,7 @@ fn reclaim(context: &Context, lock_context: &LockContext<'_>) -> Result<bool, Fa
     Ok(freed)
 }
 
-/// Frees every chunk that one owned who died while joining.
+/// Frees every chunk of a client that died while it joined.
 pub(crate) fn reap(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -360,7 +360,7 @@ pub(crate) fn reap(
     Ok(())
 }
 
-/// Frees every chunk that a client owned that has ended. Says whether there was any.
+/// Frees every chunk whose owner has ended. Returns whether there was any.
 pub(crate) fn reclaim_dead(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -373,8 +373,8 @@ pub(crate) fn reclaim_dead(
     Ok(freed)
 }
 
-/// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of
-/// messages that such a client has sent. Says whether there was any.
+/// Frees the chunks of a slab whose owner is dead, as `is_dead` says. A chunk with a message that
+/// a dead client has sent is kept: it becomes the queue's. Returns whether any owner was dead.
 pub(crate) fn reclaim_slab(
     context: &Context,
     lock_context: &LockContext<'_>,

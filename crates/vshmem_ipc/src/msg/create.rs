@@ -69,7 +69,7 @@ pub(crate) fn msgget(
         }
     }
     let keys = layout.keys[Kind::Queue as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
+    Err(Fault::corrupt(keys.offset, "a key that is in use and leads to no queue").into())
 }
 
 /// What a new queue is made with.

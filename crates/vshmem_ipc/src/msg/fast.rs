@@ -19,8 +19,8 @@ use crate::msg::queue::Queue;
 /// Attempts before a call goes under the lock; each but the last has met another client's progress.
 pub(crate) const MOST_ATTEMPTS: u32 = 64;
 
-/// Who and when, of the last msgsnd or msgrcv: not part of the step, the thread that writes it
-/// last.
+/// Which process made the last msgsnd or msgrcv, and when. It is written after the step; of two
+/// calls the one that writes later counts as the last.
 pub(crate) struct Stamp {
     process_ref_at: u64,
     process_ref: Cell,

@@ -277,8 +277,8 @@ fn take_message<const N: usize>(
     } else if size <= MEDIUM_COPY {
         finish(&mut [0; MEDIUM_COPY][..size])
     } else {
-        // No stack need be so deep. The thread that comes while another thread uses it goes under
-        // the lock.
+        // The process has one buffer for payloads that are too large for a stack. While another
+        // thread uses it, this call goes under the lock.
         let Ok(mut copy) = context.payload_buffer.try_lock() else { return Ok(Taken::Slow) };
         finish(&mut copy[..size])
     }

@@ -192,7 +192,8 @@ fn find_place<const N: usize>(
     if near.is_none() {
         ring.refresh(map)?;
     }
-    // After the look: the thread that goes to sleep later makes that one fail.
+    // Read after the ring: a receiver that goes to sleep after this closes the tail first, so that
+    // the swap below fails.
     let mode = load_word(map, at!(queue, mode))?;
     if !uses_ring::<N>(mode) {
         return Ok(Step::End(InRing::Slow));
@@ -206,7 +207,7 @@ fn find_place<const N: usize>(
         Tail::Free(ring_slot) => ring_slot,
         Tail::Full if await_room(context, ring, signals_seen) => return Ok(Step::Again),
         Tail::Full => return Ok(Step::End(InRing::Full)),
-        // Some receiver goes to sleep just now; or another thread is about to use the list.
+        // A receiver is just going to sleep, or another thread is about to use the list.
         Tail::Closed => {
             spin_hint();
             return Ok(Step::Again);

@@ -1,11 +1,11 @@
 //! Reaping a client that may have sent a message through a ring (see `ring.rs` for who owns what).
 //!
-//! A chunk that a dead client owns may be that of a message in the ring, and one who only seems to
-//! be dead may be about to put it there. The chunk says in which ring. So the reaping first makes
-//! the chunk its own: a sender looks at the owner cell after it has written the name of the ring
-//! and before the message is sent. Then it empties that ring under its lock: what was in it is in
-//! the list now, and the thread that has looked at it before is refused by the slot. Then the chunk
-//! is either in the list or free.
+//! A chunk that a dead client owns may be that of a message in a ring. A client that only seems to
+//! be dead may be about to put it there. The chunk says in which ring. So the thread that reaps
+//! first makes the chunk its own: a sender reads the owner cell after it has written the ring's
+//! name into the chunk and before it sends, and so notices. Then the thread empties that ring under
+//! its lock: all messages are in the list now, and the swap of a sender that has looked at the ring
+//! before is refused. After that the chunk is either in the list or free.
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, LockContext, Txn, claim_word, with_lock};
@@ -18,9 +18,8 @@ use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::open::Pool;
 use crate::registry::table::{self, MOST_TRIES};
 
-/// Releases or keeps a chunk, which may hold a message, that `dead`, a dead client's id in owner
-/// cells, owns: it is in the list of its queue afterwards, or free. `mine` is the reaping's own
-/// name.
+/// Takes a chunk from the dead client whose id is `dead`. If the chunk holds a message, it is in
+/// the list of its queue afterwards; otherwise it is free. `mine` is the caller's own id.
 pub(crate) fn reap_chunk(
     pool: &Pool,
     lock_context: &LockContext<'_>,
@@ -42,7 +41,7 @@ pub(crate) fn reap_chunk(
             match reap_in_queue(layout, lock_context, &queue, chunk, mine) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                // A ring or a list that is invalid has no right to the chunk.
+                // The queue is corrupt: the chunk is freed.
                 Err(_) => break,
             }
         }

@@ -134,7 +134,7 @@ fn receive_in_line(
     waited: Waited,
     caller: &dyn Caller,
 ) -> Result<Option<Chunk>, Failure> {
-    // The thread that has begun to wait has spun.
+    // If the call has begun to wait, it has spun already.
     let has_spun = waited.signals_seen.is_some();
     let signals_seen = waited.signals_seen.unwrap_or_else(signals_before_wait);
     let until = WaitsUntil { deadline: waited.deadline, signals_seen };

@@ -68,8 +68,8 @@ pub(crate) fn dismantle_queue(
                 let Some(unit) = txn.get(at!(queue, head))?.checked_sub(1) else {
                     return Ok(Ok(true));
                 };
-                // Messages are never large enough for a run of slabs unless the limit was raised;
-                // those are given back by the thread that takes them apart.
+                // No message is large enough for a run of slabs (the bound of msgmax), so clearing
+                // the owner cell frees its chunk.
                 let next = txn.get(Chunk(unit).next(layout)?)?;
                 txn.set(at!(queue, head), next)?;
                 pass_from_list(txn, layout, Chunk(unit), 0)?;

@@ -1,13 +1,12 @@
 //! The chunks of messages in a ring.
 //!
 //! # Who owns a chunk of the ring
-//! Sending does not touch the chunk's owner cell: as long as the message is in the ring, and after
-//! it has been taken, the cell names its sender, who does not count on it any more. The slot goes
-//! on noting the chunk of the message that was taken last, and the thread that sends into it next
-//! makes that chunk its own. The header in the chunk says which message it carried last and what
-//! its owner cell said then; so of several who claim it one alone succeeds, and none when it has
-//! been claimed or freed since. A note is thus no more than a hint: any thread may free what it
-//! names at any time.
+//! Sending does not write the chunk's owner cell. While the message is in the ring, and after it
+//! has been taken, the cell names the sender, which no longer uses the chunk. The slot still notes
+//! the chunk of the message that was taken last, and the next sender into the slot claims that
+//! chunk. The header in the chunk says which message it carried last, and what its owner cell held
+//! then. So of several threads that claim it only one succeeds, and none if it has been claimed or
+//! freed since. The note is only a hint: any thread may free that chunk at any time.
 
 use std::mem::offset_of;
 
@@ -95,7 +94,8 @@ impl RingChunk {
         Ok(needed <= UNIT_BYTES || needed <= crate::pool::chunk::bytes_of(map, layout, self.chunk)?)
     }
 
-    /// Whether no thread has taken it away from a client that was thought to be dead.
+    /// Whether it still is this client's. Another client may have taken it, if it took this one for
+    /// dead.
     #[inline]
     pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
         Ok(map.load(tag_at(self.owner_at), Ordering::SeqCst)? == self.owner.tag)
@@ -147,7 +147,7 @@ impl SpareChunk {
         ring_slot: RingSlot<N>,
     ) -> Result<Option<Self>, Fault> {
         let Some(chunk) = ring_slot.chunk().map(Chunk) else { return Ok(None) };
-        // A note that a peer has made up is as good as none.
+        // A note that names no chunk was written by a hostile member.
         let (Ok(owner_at), Ok(header)) = (chunk.owner(layout), chunk.offset(layout)) else {
             return Ok(None);
         };
@@ -155,8 +155,8 @@ impl SpareChunk {
         let tag = fields.load(offset_of!(MsgHeader, tag), Ordering::Acquire);
         let word = fields.load(offset_of!(MsgHeader, owner), Ordering::Acquire);
         let place = fields.load(offset_of!(MsgHeader, place), Ordering::Acquire);
-        // The thread that has claimed it since has written another place before another owner's
-        // cell.
+        // If owner and tag are those of a later claim, then so is the place, as it is written
+        // before them.
         let owner = Cell { word, tag };
         let spare = place == place_of::<N>(index, ring_slot.former_position()) && word > IN_OBJECT;
         Ok(spare.then_some(Self { chunk, owner_at, owner, header }))

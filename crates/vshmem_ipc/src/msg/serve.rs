@@ -18,7 +18,7 @@ use crate::wait::doorbell;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::wait_queue::{WaitQueue, WakeList};
 
-/// What ends a call's wait beside the thread that serves it.
+/// What ends a call's wait if no thread serves it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitsUntil {
     /// System V calls have none.

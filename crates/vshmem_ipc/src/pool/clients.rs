@@ -178,11 +178,11 @@ impl Pool {
         let taken = load_word(self.map(), field!(slot, ClientSlot, taken))?;
         let current = ClientId::new(client.slot().unwrap_or(0), taken);
         if current == client {
-            // Until it is free another thread reaps it.
+            // Until its slot is free, the client is being reaped by another thread.
             let state = load_value(self.map(), field!(slot, ClientSlot, state))?;
             return Ok(state == ClientState::Free as u32);
         }
-        // A count that is yet to come is a peer's invention.
+        // No client has had a higher count than the present one: a hostile member has written it.
         Ok(client.count() < current.count())
     }
 

@@ -1,20 +1,20 @@
 //! Tags of cells that are laid into the heap.
 //!
-//! A cell's tag must never have been at its place before, or the thread that was stopped since then
-//! would find what it expects. In the tables cells stay cells for ever. The heap is different:
-//! where a semaphore was, there is a message next, and then another semaphore. So no thread gives
-//! such memory back before all cells in it are closed, which is the last time that they are
-//! written, and the pool's *floor* is above their tags; and the thread that lays cells there starts
-//! above the floor.
+//! A new cell must have a tag that no cell at its place has had before: otherwise a thread that was
+//! stopped since then would find what it expects. In the tables cells stay cells for ever. The heap
+//! is different: where a semaphore was, there is a message next, and then another semaphore. So a
+//! thread frees such memory only when all cells in it are closed, which is their last write, and
+//! the pool's *floor* is above their tags. A thread that makes new cells there starts above the
+//! floor.
 //!
-//! The floor of a new pool is a random number of 62 bits. So what a message holds, in memory that
-//! was cells, is not what a thread that is late expects there, but by a chance of one in 2^62.
+//! The floor of a new pool is a random number of 62 bits. So a message in memory that held cells is
+//! what a late thread expects there only by a chance of one in 2^62.
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field, load_cell};
 use vshmem_wire::{CELL_BYTES, Cell, Layout, Registry};
 
-/// How often a raise is tried: the thread that comes between has raised it, too.
+/// How often raising the floor is tried. An attempt fails only when another thread has raised it.
 const MOST_TRIES: u32 = 1 << 16;
 
 fn tag_floor_at(layout: &Layout) -> u64 {
@@ -36,8 +36,7 @@ pub(crate) fn lay_cells(
     count: u32,
     word: u64,
 ) -> Result<u64, Fault> {
-    // Read after the memory was claimed: the thread that had it before has raised it before giving
-    // it back.
+    // Read after the memory was claimed: its last owner raised the floor before freeing it.
     let tag = load_cell(map, tag_floor_at(layout))?.word.wrapping_add(1);
     for number in 0..u64::from(count) {
         map.lay_cell(base + number * CELL_BYTES, Cell { word, tag })?;

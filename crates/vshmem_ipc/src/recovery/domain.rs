@@ -82,8 +82,8 @@ pub(crate) fn reap_domain_from(
     if !there {
         return Ok(());
     }
-    // The caller's own end comes last, if it is of that domain: afterwards all that it does is
-    // refused, or made from a thread slot that is another client's.
+    // If the caller is of that domain, it comes last: once it is reaped, its changes are refused,
+    // and its thread slot may already belong to another client.
     let (own, others): (Vec<_>, Vec<_>) = clients_of(context, domain, epoch)?
         .into_iter()
         .partition(|client| *client == context.client_id());
@@ -158,8 +158,8 @@ fn evict_clients(
         // Its other threads that have gone to sleep since find this when they look again.
         quarantine(context, lock_context, *client)?;
     }
-    // Threads that wait for one of their locks, or for one of their threads that could not wake
-    // them.
+    // Threads elsewhere may wait for a lock that one of these clients held, or for a wake-up that
+    // one of them did not send.
     doorbell::wake_every_waiter(context);
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Processes that announce their exit.
 //!
-//! exit(3) calls us while other threads, and destructors after ours, still store into what is
-//! attached: nothing of it may be given away yet. So the process sets a flag, and the first process
-//! that notices its end releases what it held: its parent, the agent, or a process that queries
-//! objects.
+//! exit(3) calls this library while other threads, and destructors that run later, still store into
+//! attached segments. So nothing may be released yet. The process sets a flag instead, and the
+//! first process that notices its end releases what it held: its parent, the agent, or a process
+//! that queries objects.
 
 use vshmem_sync::{Fault, LockContext, field, load_value, with_lock};
 use vshmem_wire::{ClientSlot, ClientState, Registry};
@@ -80,7 +80,7 @@ fn reap_announced(
     Ok(found)
 }
 
-/// Clears the flag that a client is exiting, if none is any more.
+/// Clears the pool's flag that a client is exiting, if no client is.
 fn clear_exiting(context: &Context, lock_context: &LockContext<'_>) -> Result<(), Fault> {
     let layout = context.pool().layout();
     with_lock(*lock_context, context.pool().registry_lock(), "clear-exiting", |txn| {

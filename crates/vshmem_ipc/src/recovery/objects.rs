@@ -1,4 +1,4 @@
-//! Going on with an object at which another thread has stopped.
+//! Continuing with an object where another thread has stopped in the middle.
 
 use vshmem_sync::LockContext;
 use vshmem_wire::ObjectState;

@@ -55,7 +55,7 @@ fn reap_pid(
     Ok(found)
 }
 
-/// Reaps one client. By its id: its slot may have changed hands since it was found dead.
+/// Reaps one client, by its id: another client may have its slot since it was found dead.
 pub(crate) fn reap(context: &Context, client: ClientId) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -71,7 +71,7 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
         let slot = client_at(context.pool().layout(), dead.index)?;
         with_lock(lock_context, context.pool().registry_lock(), "reap-claim", |txn| {
             let state_at = field!(slot, ClientSlot, state);
-            // A child may have taken the slot over that was kept for it, or got its client id.
+            // A child may have taken over the slot that was reserved for it.
             let same = txn.get(state_at)? == dead.state as u32
                 && txn.get(field!(slot, ClientSlot, pid))? == dead.pid
                 && clients::is_in(txn, slot, dead.id)?;
@@ -87,8 +87,8 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
     flatten(reap_client(context, &lock_context, dead.id).map(|()| Ok(true)))
 }
 
-/// Reaps a client, identified by its id. If the slot has a new holder since, it has been done:
-/// every step acts on what carries this id alone.
+/// Reaps the client with this id. If another client has its slot by now, then it has been reaped
+/// already, and nothing happens: every step acts only on what carries this id.
 pub(crate) fn reap_client(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -98,7 +98,8 @@ pub(crate) fn reap_client(
     let layout = pool.layout();
     let slot = slot_of(layout, client)?;
     if client == context.client_id() {
-        // The thread that reaps itself goes on until that is done.
+        // A client that reaps itself: from here on its changes are not refused, so that it can
+        // finish.
         context.slot_cache.unbind();
     }
     let state_at = field!(slot, ClientSlot, state);

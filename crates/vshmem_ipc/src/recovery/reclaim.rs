@@ -1,9 +1,9 @@
-//! Taking back what still carries the id of a client that has ended.
+//! Releasing entries and chunks that still carry the id of a client that has ended.
 //!
-//! Reaping takes back what a client has listed: what others may wait for. What it had claimed and
-//! not yet listed, and its chunks of the heap, block no other client. A client id never comes back,
-//! so any client may release such a thing: one that finds no other free entry, and the agents,
-//! which scan a part of the tables each time.
+//! Reaping releases what a client has listed, as others may wait for it. Entries that it had
+//! claimed and not yet listed, and its chunks of the heap, block no other client. A client id never
+//! comes back, so any client may release them at any time. A client does so when it finds no free
+//! entry; agents scan a part of the tables in each round.
 
 use vshmem_mem::{AtomicU32, Ordering};
 use vshmem_sync::{Fault, LockContext, field};

@@ -1,12 +1,12 @@
 //! What the end of a client is made of: one ordered table, a row for each module's recover step.
 //!
-//! The order matters. First nothing of the client is under way any more: its committed changes are
-//! carried out and its threads leave their wait queues. Then its adjustments are applied, which may
-//! wake others. Then what it held is given back: undo records, attaches, pages. Every step can be
-//! repeated and can be left halfway, since the thread that does it may die as well and two may do
-//! it at once; all that a step looks at is listed by client, so that the whole costs what the
-//! client held. Its chunks of the heap, for which no thread waits, are released later
-//! (`reclaim.rs`).
+//! The order matters. First what the client had begun is ended: its committed changes are carried
+//! out, and its threads leave their wait queues. Then its adjustments are applied, which may wake
+//! others. Then what it held is given back: undo records, attaches, pages. Every step can be
+//! repeated and can be left halfway, because the thread that does it may die as well, and two may
+//! do it at once. A step looks only at what is listed for this client, so the cost grows with what
+//! the client held. Its chunks of the heap are released later (`reclaim.rs`): no thread waits for
+//! them.
 //!
 //! A module that gets something which clients can hold gets a row here.
 

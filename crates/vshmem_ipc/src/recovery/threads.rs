@@ -1,14 +1,14 @@
 //! The thread slots of a client that has ended.
 //!
-//! A client lists the thread slots that it has claimed, so this costs what it held. For each of
-//! them what it had committed is carried out, what it waited for is given up, what it had begun
-//! with an object is finished, and the threads that it was about to wake are woken. The slot leaves
-//! the list before it becomes free: one that is only off the list carries a dead client's id, and
-//! is taken back by the thread that needs it ([`crate::recovery::reclaim`]).
+//! A client lists the thread slots that it has claimed, so the cost grows with what it held. For
+//! each slot: what it had committed is carried out, its wait is ended, what it had begun with an
+//! object is finished, and the threads that it was about to wake are woken. The slot leaves the
+//! list before it becomes free. A slot that has left the list and is not free yet carries a dead
+//! client's id; it is freed later ([`crate::recovery::reclaim`]).
 //!
-//! Two may do this at once, and one of them may be stopped for long, until the slot is another
-//! client's. So each step first reads what it is about to replace and then asks whether the slot is
-//! still the dead client's; a client id never comes back.
+//! Two threads may do this at once, and one of them may be stopped until another client has the
+//! slot. So each step first reads what it is about to replace, and then asks whether the slot still
+//! belongs to the dead client. A client id never comes back.
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
@@ -155,8 +155,8 @@ pub(crate) fn reap_joining(
 }
 
 /// Carries out what a thread slot has committed and not carried out, so that its intent record may
-/// be overwritten by the slot's next owner; then goes on where its owner has stopped: with the
-/// object that it changed last, and with those that it had served and not woken.
+/// be overwritten by the slot's next owner. Then does what its owner had still to do: serves the
+/// waiters of the object that it changed last, and wakes those that it had served.
 fn finish_record(
     context: &Context,
     lock_context: &LockContext<'_>,
@@ -174,8 +174,8 @@ fn finish_record(
         with_lock(*lock_context, lock, "finish-record", |_| Ok(()))?;
     }
     let wakes = wakes_of(context, dead, head)?;
-    // The room of a long record is given away next: the thread that is still carrying the record
-    // out must notice. Refused when the slot has its next owner already, and a newer record.
+    // The room of a long record becomes free next: a thread that is still carrying the record out
+    // must notice. The swap is refused if the slot has another owner by now, and a newer record.
     if map.replace(head_at, head, 0)? {
         recover_lock(context, lock_context, lock)?;
         doorbell::wake_listed(context, &wakes);
@@ -205,8 +205,8 @@ fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault>
     Ok(wakes)
 }
 
-/// Serves those who sleep at the object of a lock, as the thread that changed it last may have died
-/// before it did.
+/// Serves the waiters of the object that a lock protects: the thread that changed the object last
+/// may have died before it did so.
 fn recover_lock(context: &Context, lock_context: &LockContext<'_>, lock: u64) -> Result<(), Fault> {
     for kind in [Kind::Semaphore, Kind::Queue] {
         let area = kind.area(context.pool().layout());
@@ -267,8 +267,8 @@ fn dequeue_thread(
     let object = load_value(map, field!(at, ThreadSlot, object))?;
     let Some(wait_queue) = wait_queue_at(layout, kind, object) else { return Ok(()) };
     with_lock(*lock_context, wait_queue.lock, "reap-waiter", |txn| {
-        // A thread that waits in this wait queue began to under this lock. So as long as the owner
-        // is the dead client, it is that one who waits.
+        // A thread enters this wait queue under this lock. So if the slot still belongs to the dead
+        // client, then it is a thread of that client that waits.
         let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
             && txn.get(field!(at, ThreadSlot, kind))? == kind
             && txn.get(field!(at, ThreadSlot, object))? == object

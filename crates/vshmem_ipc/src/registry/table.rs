@@ -138,8 +138,8 @@ pub(crate) fn take_slot(
     Ok(Some(ObjectSlot { index, sequence: slot_state.sequence }))
 }
 
-/// Notes in the thread's slot what it begins with an object, so that the thread that reaps it
-/// continues with that.
+/// Notes in the thread's slot what the thread begins with an object. If its client dies, the thread
+/// that reaps the client finishes it.
 pub(crate) fn begin_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
     let lock_context = *txn.lock_context();
     let at = field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, task);

@@ -23,7 +23,7 @@ pub(super) enum Staged {
     Blocks(usize),
     /// They never can.
     Fails(Errno),
-    /// The undo record is no longer that of the thread that wants them.
+    /// The undo record no longer belongs to the client that asked for the operations.
     NoRecord,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn operations_of(
         .collect()
 }
 
-/// The undo record of the thread that wants operations done.
+/// The undo record of the client that asked for the operations.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnRecord {
     pub record: u32,
@@ -218,10 +218,10 @@ struct Walk {
     more: bool,
     /// The wait queue has to be walked again from its head.
     again: bool,
-    /// Another thread has been passed over who waits for a zero.
+    /// A waiter has been passed over that waits for a zero.
     zero_awaited: bool,
-    /// Another thread with several operations has been passed over: the thread that goes on after
-    /// it may change at which of them it blocks, and so where it is counted.
+    /// A waiter with several operations has been passed over. One that is served after it may
+    /// change which of them blocks, and so at which semaphore the waiter is counted.
     several_passed: bool,
     recount: bool,
 }
@@ -314,9 +314,9 @@ fn operate_for(
     })
 }
 
-/// Whether operations that have just been done may let another thread go on who was passed over
-/// before: a rise helps who wants to lower, a fall only who awaits a zero. (ipc/sem.c of Linux asks
-/// the same, in `check_restart`.)
+/// Whether operations that have just been done may let a waiter continue that was passed over
+/// before: a higher value helps one that lowers it, a lower value only one that waits for zero.
+/// (ipc/sem.c of Linux asks the same, in `check_restart`.)
 fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
     operations.iter().any(|one| one.change > 0 || (one.change < 0 && zero_awaited))
 }

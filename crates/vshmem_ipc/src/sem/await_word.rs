@@ -6,10 +6,9 @@
 //! some tens of microseconds only (`vshmem_sync::Spin`), and not at all where another thread is in
 //! the wait queue already (the fast path is closed then): it comes after them.
 //!
-//! What is shared is only read here, but for the fast path itself: a poll and a yield leave nothing
-//! behind in the pool. So the thread that is killed between two polls has not called, and there is
-//! no step here for a crash point or a model: those of the fast path (`vshmem_sync::Semaphore`) and
-//! of the wait queue (`wait/`) are all there are.
+//! Spinning only reads the pool. A thread that is killed between two polls leaves nothing behind,
+//! as if it had not called. So there is no crash point and no model here: the fast path
+//! (`vshmem_sync::Semaphore`) and the wait queue (`wait/`) have theirs.
 
 use std::time::Duration;
 
@@ -53,7 +52,7 @@ pub(super) fn await_word(
         return Ok(Ok(Spun::NotAtAll));
     }
     let semaphore = set.semaphore(context.pool(), operation.number.into())?;
-    // A thread is in the wait queue, or this operation is for one in it.
+    // A thread is in the wait queue: this operation comes after it, or is what it waits for.
     if semaphore.is_closed()? {
         return Ok(Ok(Spun::NotAtAll));
     }

@@ -60,7 +60,7 @@ pub(crate) fn semget(
         }
     }
     let keys = pool.layout().keys[Kind::Semaphore as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
+    Err(Fault::corrupt(keys.offset, "a key that is in use and leads to no set").into())
 }
 
 /// A set that is to be made.

@@ -6,13 +6,13 @@
 //! done; a waiter's operations are done by the thread that made them possible.
 //!
 //! # Locking
-//! A set has one lock, over its values, adjustments and waiters. A single operation that finds no
-//! thread asleep and need not sleep does without: it is one compare-and-swap on the semaphore's
-//! word, or with SEM_UNDO two (`vshmem_sync::Semaphore`). So do a few operations on up to four
-//! semaphores, if none is with SEM_UNDO (`vshmem_sync::SemaphoreArray`). The word's SLOW bit closes
-//! that way: it is set by the thread that works under the lock before it looks at the word, and
-//! stays while there are waiters. An adjustment has such a bit as well. Setting one by mistake
-//! costs time and nothing else.
+//! A set has one lock, over its values, adjustments and waiters. A single operation takes no lock
+//! if it need not sleep and no thread sleeps: it is one compare-and-swap on the semaphore's word,
+//! or two with SEM_UNDO (`vshmem_sync::Semaphore`). A few operations on up to four semaphores take
+//! none either, if none of them has SEM_UNDO (`vshmem_sync::SemaphoreArray`). The word's SLOW bit
+//! closes this fast path. A thread that works under the lock sets it before it reads the value, and
+//! it stays set while there are waiters. An adjustment has such a bit as well. A bit that is set
+//! without need costs time and does no other harm.
 
 pub(crate) mod array;
 pub(crate) mod await_word;

@@ -153,8 +153,9 @@ struct Call<'a> {
 struct Attempt {
     /// What the call returns when the set has gone.
     gone: Errno,
-    /// Why this call does not sleep, or not again: the pool has no thread slot for that, or a peer
-    /// may keep on sending it to try again.
+    /// What the call returns in place of a sleep: the pool has no thread slot for that; or a signal
+    /// handler has run, or the time is over, since the call began. Without the latter a hostile
+    /// member could wake it to retry for ever.
     over: Option<Errno>,
 }
 
@@ -264,7 +265,8 @@ fn try_under_lock(
 fn sleep_at_set(call: &Call<'_>, has_spun: bool) -> Result<Woken, Failure> {
     let Call { context, set, deadline, signals_seen, slot_guard, .. } = *call;
     let lock_context = context.lock_context_of(slot_guard);
-    // The thread that dies between changing the set and serving its waiters is made up for here.
+    // A thread may have died after it changed the set and before it served the waiters: this does
+    // the rest.
     let recover = || match serve::recover_set(context, &lock_context, set) {
         Ok(()) => Ok(()),
         Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),

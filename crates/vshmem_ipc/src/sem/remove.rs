@@ -46,8 +46,8 @@ pub(crate) fn dismantle_set(
     let layout = pool.layout();
     let dying = set.state_word(ObjectState::Dying as u32).pack();
     let state_at = field!(set.slot, ObjectHeader, state);
-    // Before any record goes: no semaphore may name it any more, nor be written by the thread that
-    // is late.
+    // Before any undo record is freed: no semaphore may still name it, and the write of a thread
+    // that is late must fail.
     if let Err(fault) = close_semaphores(context, set) {
         let now = load_value(pool.map(), state_at);
         // Another thread may have been faster.

@@ -88,7 +88,7 @@ pub(crate) fn shmget(
         }
     }
     let keys = pool.layout().keys[Kind::Segment as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
+    Err(Fault::corrupt(keys.offset, "a key that is in use and leads to no segment").into())
 }
 
 /// As `begin_segment`, near the node that is asked for, or else the caller's; pages that are
@@ -278,7 +278,7 @@ pub(crate) fn abandon_segment(
     let layout = pool.layout();
     let creating =
         SlotState { state: ObjectState::Creating as u32, sequence: object_slot.sequence };
-    // What cannot be given back now is when this client ends.
+    // If this fails, the segment is given back when this client ends.
     let _ = change::run(context, lock_context, pool.registry_lock(), "shmget-abandon", |txn| {
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         if txn.get(field!(slot, ObjectHeader, state))? == creating.pack() {

@@ -51,7 +51,8 @@ pub(crate) fn hold_memory(
     })
 }
 
-/// One change: there is no moment at which the segment is live and no client's.
+/// Publishes the segment, attached and removed, in one change. With two, a client that died between
+/// them would leave a segment without an attach, which no detach would ever free.
 fn publish_held(
     context: &Context,
     lock_context: &LockContext<'_>,

@@ -1,10 +1,11 @@
 //! Attaches of a program that is about to be replaced: given up before exec is tried, and taken
 //! again when it fails.
 //!
-//! A removed segment goes with its last attach, and its pages to the thread that asks next, while a
-//! program whose exec has failed still has them mapped. So an attach that keeps a removed segment
-//! is not given up: the program that follows does that (`Client::join`), or the client that sees
-//! the process end. Nor is one of a POSIX object, whose memory may move while nobody has it mapped.
+//! A removed segment is freed with its last attach, and its pages may become another segment's at
+//! once; a program whose exec fails still has them mapped. So an attach that keeps a removed
+//! segment is not given up here. The new program does it when it joins (`Client::join`), or the
+//! client that sees the process end. An attach of a POSIX object is not given up either: the
+//! object's memory may move while no process has it mapped.
 
 use rustix::io::Errno;
 use vshmem_mem::Scratch;

@@ -18,8 +18,8 @@ use crate::pool::threads::thread_at;
 /// Wakes a thread of this domain, whichever user's it is. Says whether it slept on this process's
 /// own words.
 pub(crate) fn wake_local(context: &Context, slot: u32) -> bool {
-    // A thread that was woken is who was meant. A word may also be left as that of a waiter by a
-    // thread that was killed.
+    // If the wake reached a thread, it was the right one. It may reach none although the word says
+    // that one sleeps: a thread that was killed in its sleep leaves the word so.
     let woken = if context.words.is_asleep(slot) {
         context.spin.wake(|| wake(&context.words, slot))
     } else {

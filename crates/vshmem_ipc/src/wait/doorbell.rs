@@ -8,8 +8,8 @@
 //!
 //! Memory ordering: a waiter announces itself in its wait word, then looks at its wait cell; a
 //! waker changes the cell, then notifies the domain; the agent is notified, then looks at the
-//! words. So an agent that finds no thread announced has a waiter that will see the change by
-//! itself.
+//! words. So a waiter that the agent does not find announced has not looked at its wait cell yet,
+//! and will see the change there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
     publish().map_err(Failure::from)
 }
 
-/// Wakes waiters: those of this domain one by one. Notifies other domains once each. Who can be
-/// reached by neither looks again by itself.
+/// Wakes waiters of this domain one by one, and notifies each other domain that has some once. A
+/// waiter that can be reached in neither way polls.
 pub(crate) fn wake_listed(context: &Context, wakes: &WakeList) {
     if wakes.all {
         wake_every_waiter(context);
@@ -100,15 +100,16 @@ pub(crate) fn wake_every_waiter(context: &Context) {
     notify_domains(context, DomainSet(!0));
 }
 
-/// Wakes every thread that sleeps although it has been served, and notifies every domain: who was
-/// to do it may have died.
+/// Wakes every thread that sleeps although it has been served, and notifies every domain: the
+/// thread that should have done so may have died.
 pub(crate) fn wake_served(context: &Context) {
     deliver_wakeups(context);
     notify_domains(context, DomainSet(!0));
 }
 
 /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
-/// served: what is to be done on a notification. Returns how many of this user's there were.
+/// served. This is what an agent does on a notification. Returns how many of them belong to this
+/// user.
 pub(crate) fn deliver_wakeups(context: &Context) -> usize {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut woken = 0;
@@ -179,19 +180,19 @@ fn is_near(context: &Context, index: u32) -> Result<bool, Fault> {
             == domains::boot_of(context.pool(), context.domain())?)
 }
 
-/// How soon a waiter has to look again by itself, and what else ends its sleep: hardly ever when
-/// every thread that could wake it can also notify it, and its agent looks for it
-/// (`recover_waiters`); soon when not.
+/// After what time a waiter has to look again by itself, and which other word ends its sleep. The
+/// time is long when every domain that could wake it can notify it, and an agent looks after it
+/// (`recover_waiters`). Otherwise it is short.
 pub(crate) fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>) {
-    /// When every member can notify: this covers a waker that died between the change and the
-    /// notification, and notifications that are lost, while there is no agent that does.
+    /// When every domain can notify this one, but there is no agent: this covers wakers that died
+    /// between the change and the notification, and lost notifications.
     const NOTIFIABLE: Duration = Duration::from_millis(1000);
-    /// With an agent whose end wakes the waiter. This covers a thread that is woken for that and
-    /// dies at once.
+    /// With an agent, whose end wakes one waiter. This covers that one dying before it wakes the
+    /// others.
     const GUARDED: Duration = Duration::from_secs(60);
-    /// First poll where no domain can be notified.
+    /// Time to the first poll where some domain cannot notify this one.
     const SOON: Duration = Duration::from_micros(50);
-    /// The bound on links without interrupts.
+    /// The longest time between two polls there.
     const BOUND: Duration = Duration::from_millis(4);
     if !is_woken_by_all(context).unwrap_or(false) {
         return ((SOON * 2u32.saturating_pow(looked / 4)).min(BOUND), None);
@@ -226,7 +227,7 @@ fn all_notifiable(context: &Context) -> Result<bool, Fault> {
         }
         unnotifiable.add(index);
     }
-    // A domain without a doorbell wakes no thread while it has no clients.
+    // A domain that cannot notify this one does not matter while it has no clients.
     Ok(unnotifiable.0 == 0 || !has_clients(context, unnotifiable)?)
 }
 
@@ -261,8 +262,8 @@ pub(crate) fn publish_for(
     set_address(context, domain, |_| value).map_err(Failure::from)
 }
 
-/// Takes a domain's address back for good: the doorbell that it means is out of order. Returns
-/// whether that is new.
+/// Withdraws a domain's address for good: its doorbell no longer works. Returns whether that is
+/// new.
 pub(crate) fn lose_doorbell(context: &Context, domain: u32) -> Result<bool, Failure> {
     let lost = |before| if before == 0 { 0 } else { DOORBELL_LOST };
     set_address(context, domain, lost).map_err(Failure::from)

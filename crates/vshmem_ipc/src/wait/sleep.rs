@@ -12,8 +12,8 @@ use crate::registry::table;
 use crate::wait::wait_queue::{WaitQueue, dequeue};
 use crate::wait::{doorbell, waker_cpus};
 
-/// Sleeps in `wait_queue` until another thread acts on the wait cell of `slot guard`, the deadline
-/// passes, or a signal handler runs. Whatever it is, the thread is in no wait queue afterwards.
+/// Sleeps in `wait_queue` until another thread writes the wait cell of `slot_guard`, the deadline
+/// passes, or a signal handler runs. In each case the thread is in no wait queue afterwards.
 ///
 /// `recover` is called now and then, outside any lock: a chance to notice what a waker that died
 /// has left undone.
@@ -39,8 +39,8 @@ pub(crate) fn sleep_in_wait_queue(
     ended
 }
 
-/// Takes a thread out of the wait queue that it has just entered and need not sleep in. What
-/// another thread has done about it meanwhile, if one has.
+/// Takes a thread out of the wait queue that it has just entered, because it need not sleep.
+/// Returns what another thread has done for it meanwhile, if one has.
 pub(crate) fn leave_wait_queue(
     context: &Context,
     slot_guard: &SlotGuard<'_>,
@@ -105,9 +105,9 @@ fn end_sleep(
 /// as others can see, before the handler runs.
 pub(crate) fn interrupt(context: &Context) {
     let Some((wait_queue, slot)) = take_waiter().map(WaitQueue::taken) else { return };
-    // A call that came to its end without a sleep may have noted a wait queue that it never
-    // entered; its slot is not this thread's any more then. And whatever stands there: what is no
-    // lock is never taken for one.
+    // A call that ended without a sleep may have noted a wait queue that it never entered. Its slot
+    // may belong to another thread by now, or to no thread. The noted offset is checked as well, so
+    // that nothing but a lock is taken as one.
     if !context.slot_cache.is_mine(slot) || !table::is_lock(context, wait_queue.lock) {
         return;
     }

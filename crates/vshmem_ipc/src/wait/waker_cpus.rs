@@ -1,5 +1,5 @@
-//! On which CPU the thread that will wake a waiter can run. If it is another CPU, spinning can
-//! succeed.
+//! On which CPUs the threads can run that may wake a waiter. Spinning can only succeed if there is
+//! one beside the waiter's own.
 //!
 //! A client in another kernel runs on CPUs of its own, as far as this one can tell: also where this
 //! kernel, a guest's, has a single CPU. A client of this kernel can run meanwhile if there is a CPU
@@ -17,8 +17,8 @@ use crate::context::Context;
 use crate::pool::clients::client_at;
 use crate::pool::domains;
 
-/// Where the thread that this thread is about to wait for can run meanwhile, as found within the
-/// last tenth of a second or so.
+/// Where a thread that may wake this one can run while this one spins, as found within the last
+/// tenth of a second or so.
 pub(crate) fn waker_cpu(context: &Context) -> WakerCpu {
     let now = ticks();
     let cache = &context.waker_cpu_cache.another;

@@ -94,7 +94,7 @@ pub fn devices() -> Vec<PathBuf> {
     entries(Path::new(DEVICES))
 }
 
-/// Has the driver tell the end of this process.
+/// Has the driver report the end of this process.
 pub fn register_process(file: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: the operation has no argument.
     unsafe { ioctl(file, NoArg::<REGISTER>::new()) }

@@ -30,9 +30,9 @@ use driver::{DriverDoorbell, Info};
 /// Where the kernel lists PCI devices.
 const PCI: &str = "/sys/bus/pci/devices";
 
-/// To who may not use the driver's device.
+/// Advice to a user who may not use the driver's device.
 const ASK_FOR_ACCESS: &str = "The administrator of this machine decides who may use the device: with a udev rule (kernel/ivshmem/60-vshmem.rules names the group vshmem), or with chmod and chgrp on it";
-/// To who may not map the resource file.
+/// Advice to a user who may not map the resource file.
 fn load_the_driver() -> String {
     format!(
         "Without the driver only root may map this device. Load the driver ({}), and it is /dev/vshmem/NAME for whom its mode lets in",
@@ -141,7 +141,7 @@ impl Link for Ivshmem {
         if matches!(self.grade, Grade::Sysfs) {
             return Ok(None);
         }
-        // An open file of its own: each gets the notices by itself.
+        // An open file of its own: the driver sends the notices to each.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
         rustix::fs::open(self.path(), flags, Mode::empty()).map(Some)
     }

@@ -32,7 +32,7 @@ pub const PRIVATE_PREFIX: &str = "private-";
 /// Segments up to this size are zeroed by write(2), larger ones through a mapping.
 const FEW: u64 = 32 << 10;
 
-/// What distinguishes it from others: nothing. It has what is none of theirs.
+/// This link has no devices that it recognises: it takes every path that no other link takes.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "local",
     is_device: |_| true,

@@ -8,8 +8,8 @@
 //! read. The first one makes its own user's file. It appears under its name when it is whole, and
 //! is never made longer.
 //!
-//! A program that has confined itself opens no further files: it wakes whom it has woken before,
-//! and others look by themselves.
+//! A program that has confined itself opens no further files. It wakes threads of users that it has
+//! woken before; threads of other users poll.
 //!
 //! Another user may have put something there before. Then the user takes another file with a
 //! number that cannot be known ahead behind its name, and the pool says which.

@@ -11,7 +11,7 @@ use crate::file_limit;
 
 /// Files with a number that are tried before another is made.
 const KNOWN: usize = 16;
-/// Numbers that are tried: one would do.
+/// How many random numbers are tried. One is enough unless a file has that name already.
 const FRESH: usize = 4;
 
 /// What a path is when it is not the file that is sought.
@@ -83,14 +83,14 @@ fn open_own(names: &Names, owner: WordsOwner, audience: &Stat) -> Result<Option<
     Ok(Some(file))
 }
 
-/// Whether those may read a file who may use the pool's device.
+/// Whether every user that may use the pool's device may read a file.
 fn is_shared(stat: &Stat, owner: WordsOwner, audience: &Stat) -> bool {
     let (mode, wanted) = (Mode::from_raw_mode(stat.st_mode), readers(audience, owner.uid, true));
     let has_group = stat.st_gid == audience.st_gid || !wanted.contains(Mode::RGRP);
     mode.contains(Mode::ROTH) || has_group && mode.contains(wanted)
 }
 
-/// Lets those wake this user's threads who may use the pool's device.
+/// Lets every user that may use the pool's device wake this user's threads.
 fn share(file: &OwnedFd, owner: WordsOwner, audience: &Stat) -> Result<(), Errno> {
     let group = Gid::from_raw(audience.st_gid);
     let has_group = rustix::fs::fchown(file, None, Some(group)).is_ok();
@@ -125,7 +125,7 @@ fn make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<()> {
 /// pool's device, as nearly as a mode can say that.
 pub fn readers(audience: &Stat, uid: u32, has_group: bool) -> Mode {
     let lets_in = |bits: u32| audience.st_mode & bits == bits;
-    // Its owner, where that is neither this user nor root, is reached as one of all.
+    // The device's owner, if it is neither this user nor root, gets the rights of all others.
     let all = lets_in(0o006) || !has_group || ![0, uid].contains(&audience.st_uid);
     let mut mode = Mode::RUSR | Mode::WUSR;
     mode.set(Mode::RGRP, lets_in(0o060) && has_group);

@@ -220,7 +220,8 @@ mod tests {
         let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
         let before = inode(&path);
         assert_eq!(inode(&again), before);
-        // Another pool of the same name is another file: a process that has this one open can tell.
+        // Another pool of the same name gets another file, so that a process that has this one open
+        // notices.
         let other = Announcement { grants: Grants { domid: 6, ..one().grants }, ..one() };
         let kept = std::fs::File::open(&path).unwrap();
         other.publish_in(directory.path()).unwrap();

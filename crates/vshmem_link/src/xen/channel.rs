@@ -27,7 +27,7 @@ impl Channels {
         rustix::fs::open(DEVICE, flags, Mode::empty()).map(|file| Self { file })
     }
 
-    /// Readable when something has been notified.
+    /// Readable when a notification has come on one of the ports.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -55,13 +55,13 @@ impl Channels {
         let _ = self.operate(3, [port]);
     }
 
-    /// Notifies who is connected to a port.
+    /// Notifies the domain that is connected to a port.
     pub fn notify(&self, port: u32) -> Result<(), Errno> {
         self.operate(4, [port]).map(drop)
     }
 
-    /// Takes note of what has been notified, and allows it to be notified again; whether anything
-    /// had.
+    /// Reads which ports have been notified, and allows further notifications on them. Returns
+    /// whether there were any.
     pub fn take(&self) -> Result<bool, Errno> {
         let mut any = false;
         let mut ports = [0u8; 256];

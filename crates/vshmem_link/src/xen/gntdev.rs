@@ -19,7 +19,7 @@ use crate::region::RegionError;
 pub const DEVICE: &str = "/dev/xen/gntdev";
 /// Pages that it takes in one request at most (its parameter `limit`).
 pub const MOST_PAGES: u32 = 65_536;
-/// To who may not use the device.
+/// Advice to a user who may not use the device.
 const ASK_FOR_ACCESS: &str = "The administrator of this machine decides who may map grants: with a udev rule (KERNEL==\"xen/gntdev\", GROUP=\"vshmem\", MODE=\"0660\"), or with chmod and chgrp on it";
 const PAGE: u64 = 4096;
 /// Bytes of a request in front of its references.

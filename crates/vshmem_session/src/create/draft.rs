@@ -16,7 +16,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// One that is to be at `path`.
+    /// A new file that is to have the name `path`.
     pub fn new(path: &Path) -> std::io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600);

@@ -144,7 +144,7 @@ fn reserves(page: u64, parts: &[Part]) -> Vec<(Option<u32>, HugePages)> {
     std::iter::once(None).chain(nodes).map(|node| (node, HugePages::read(page, node))).collect()
 }
 
-/// Says of what was tried on which pool's file that it has failed.
+/// An error that names the pool, its file and what was tried.
 fn failing(
     request: &CreateRequest,
     path: &Path,

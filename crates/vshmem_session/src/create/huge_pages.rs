@@ -8,7 +8,7 @@ pub struct HugePages {
     folder: PathBuf,
     /// All of them.
     pub total: u64,
-    /// Pages that are no file's and promised to none.
+    /// Pages that neither belong to a file nor are promised to one.
     pub free: u64,
 }
 

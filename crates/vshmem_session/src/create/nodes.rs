@@ -146,7 +146,7 @@ pub fn back(file: &File, parts: &[Part], bytes: u64, huge: bool) -> Result<(), B
         return allocate(file, 0, bytes).map_err(|errno| BackError::Room(None, bytes, errno));
     }
     for part in parts {
-        // hugetlbfs keeps no policy with a file: these pages are made by a thread that has it.
+        // hugetlbfs stores no policy with a file: a thread with that policy allocates the pages.
         on_nodes(&part.nodes, || allocate(file, part.offset, part.bytes))
             .map_err(BackError::Nodes)?
             .map_err(|errno| {

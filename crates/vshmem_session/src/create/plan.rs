@@ -6,7 +6,7 @@ use vshmem_wire::{Geometry, Layout, NODE_RANGES, NodeRange, PAGE_BYTES};
 use super::nodes::{Part, Placement, cut, parts};
 use super::request::{CreateError, CreateRequest, layout_of};
 
-/// A pool that is valid, in a file.
+/// A valid plan of a pool in a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Its counts.
@@ -26,7 +26,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// That of a request.
+    /// The plan for a request.
     pub fn of(request: &CreateRequest) -> Result<Self, CreateError> {
         let (geometry, layout) = layout_of(request)?;
         let front = if request.dax { DAX_FRONT } else { 0 };

@@ -102,7 +102,7 @@ pub fn huge_pages(
     )
 }
 
-/// A command like the one that was refused, which is not.
+/// A command that asks for almost the same as the refused one, and works.
 pub fn possible(name: &str, bytes: u64, error: &GeometryError) -> String {
     let GeometryError::Count { name: limit, value, least, most } = error else {
         return "Take smaller limits".into();

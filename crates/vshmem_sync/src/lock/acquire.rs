@@ -1,4 +1,4 @@
-//! Acquiring a lock: spinning, yielding, sleeping, and taking it over from the thread that does not
+//! Acquiring a lock: spinning, yielding, sleeping, and taking it over from a holder that does not
 //! go on.
 
 use vshmem_mem::{Map, Ordering, spin_hint};
@@ -31,8 +31,8 @@ const ASIDE: u32 = 16;
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(10);
 /// Turns between two looks at the clock.
 const TURNS: u32 = 1024;
-/// What passes between them counts for so much at most: the thread that was stopped for longer than
-/// [`LONGEST`] meanwhile has not waited for long. That many naps take about half of it.
+/// The time between two looks counts as at most this long: a thread that was stopped for longer
+/// than [`LONGEST`] has not waited all that time. That many naps take about half of it.
 const TURNS_TAKE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// How long a change has waited for its lock, from the first time it asks.
@@ -89,8 +89,9 @@ pub(super) fn acquire(
     losses: u32,
     wait: &mut Wait,
 ) -> Result<Cell, Fault> {
-    // Written down first, so that the thread that reaps this process knows which lock it may hold.
-    // The slot's former record is carried out: that it seems to be of this lock now has no effect.
+    // Written first, so that a thread that reaps this process knows which lock it may hold. The
+    // slot's former record now seems to belong to this lock. That has no effect, as it has been
+    // carried out.
     lock_context.map.store(
         field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, intent_lock),
         offset,

@@ -47,7 +47,8 @@ pub fn with_lock_long<'a, R>(
 ) -> Result<R, Fault> {
     let room = Overflow { offset: overflow, entries };
     let done = run(lock_context, Some(room), offset, change, body);
-    // The room is about to become another client's.
+    // The caller frees the room next, and another client may get it: no thread may read the record
+    // there any more.
     close_record(lock_context.map, lock_context.slot_at(lock_context.slot)?)?;
     done
 }
@@ -69,11 +70,11 @@ fn run<'a, R>(
     let mut losses = 0;
     let mut wait = Wait::default();
     loop {
-        // Before anything is written into a thread slot that may have been given away...
+        // Asked twice: before anything is written into a thread slot that may be another's by now,
         lock_context.slot_cache.check_current(lock_context.map)?;
         let held = acquire(&lock_context, offset, losses, &mut wait)?;
         crash_point(change, "acquired");
-        // ...and when the thread that evicts this process would find the lock held.
+        // and now, when a thread that evicts this process finds the lock held.
         let result =
             lock_context.slot_cache.check_current(lock_context.map).and_then(|()| body(&mut txn));
         match result {
@@ -122,7 +123,8 @@ fn finish(
     crash_point(change, "committed");
     txn.apply(change)?;
     crash_point(change, "applied");
-    // Refused only when another thread took over after the commit, and then it is done as well.
+    // Refused only if another thread took over after the commit. That one has carried the record
+    // out, and the lock is not this thread's to release.
     // Barrier HAND-OVER: pairs with the acquire of the lock's cell in `acquire`.
     lock_context.map.replace_cell(offset, committed, free)?;
     crash_point(change, "released");

@@ -15,12 +15,12 @@
 //! ```
 //! * HELD: nothing has happened yet. Any thread may take the lock over, and the former holder's
 //!   commit is refused: it starts again.
-//! * COMMITTED: everything has happened. Any thread may carry the record out, as often as they
-//!   like: a write that is done already no longer finds the old cell.
+//! * COMMITTED: everything has happened. Any thread may carry the record out, and it may be carried
+//!   out several times: a write that is done already no longer finds the old cell.
 //!
-//! A holder that has died, one that is stopped, and one that a signal handler interrupts which
-//! wants the same lock are one case: after a short timeout the next one takes over. No thread asks
-//! whether a holder is alive, and one that goes on later finds each of its stores refused.
+//! It makes no difference whether the holder has died, is stopped, or was interrupted by a signal
+//! handler that wants the same lock: after a short timeout another thread takes over. No thread
+//! asks whether the holder is alive. If it goes on later, each of its stores is refused.
 //!
 //! # Widths
 //! * The word: state 2 bits, thread slot of the holder 30 bits. The cell's tag, 64 bits, is raised

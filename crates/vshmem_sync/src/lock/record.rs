@@ -79,8 +79,9 @@ fn write_entry(map: &Map, at: u64, entry: &IntentEntry) -> Result<(), Fault> {
 /// committed with `tag`.
 ///
 /// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
-/// after it has carried out the old one itself. An impossible record (a peer wrote it) belongs to
-/// no client: the entries that can be read are applied inside the pool, and the lock is released.
+/// after it has carried out the old one itself. A record that no honest client writes is not
+/// refused: those of its entries that can be read are applied, inside the pool, and the lock is
+/// released.
 pub(super) fn carry_out(
     lock_context: &LockContext<'_>,
     owner: u32,

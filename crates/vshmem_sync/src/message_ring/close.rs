@@ -7,12 +7,12 @@ use super::slot::{CHUNK, CLOSED, FULL, LAP, LAP_SHIFT, OLDEST, RingSlot, laps_fr
 use crate::crash::crash_point;
 use crate::fault::Fault;
 
-/// Looks after which a ring that cannot be closed is invalid: each but a few has met another
-/// client's progress.
+/// Attempts after which a ring that cannot be closed is taken to be corrupt: almost every attempt
+/// that failed has met another client that sent or received.
 const MOST_LOOKS: u32 = 1 << 16;
 
 impl<const N: usize> MessageRing<N> {
-    /// Whether no thread can send or receive but under the lock.
+    /// Whether threads can send and receive only under the lock.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
         self.first_open().is_none()
@@ -75,9 +75,10 @@ impl<const N: usize> MessageRing<N> {
     }
 
     /// What a change under the lock has to write to let senders pass a closed tail: the slot and
-    /// its new word. The thread that looked before it was closed fails: a free slot is skipped, as
-    /// if its message had come and gone. `chunk` holds a copy of the message of
-    /// [`Self::inline_tail`]. `None` if the tail is not closed, or that message has no chunk.
+    /// its new word. The swap of a sender that looked before the tail was closed fails, because a
+    /// free slot is skipped, as if a message had been sent and received. `chunk` holds a copy of
+    /// the message of [`Self::inline_tail`]. `None` if the tail is not closed, or that message has
+    /// no chunk.
     #[must_use]
     pub fn words_to_pass(&self, chunk: Option<u32>) -> Option<(RingSlot<N>, u64)> {
         let ring_slot = self.slot_of(self.tail);
@@ -126,8 +127,8 @@ impl<const N: usize> MessageRing<N> {
         (!self.is_frozen()).then_some((ring_slot, ring_slot.word | CLOSED))
     }
 
-    /// What a change under the lock has to write to make an open and empty ring of words that are
-    /// invalid: no client's late compare-and-swap finds its word in it.
+    /// What a change under the lock has to write to turn invalid words into an open and empty ring.
+    /// A late compare-and-swap by any client fails: none of the new words has been used before.
     pub fn words_to_renew(&self) -> impl Iterator<Item = (RingSlot<N>, u64)> + '_ {
         let words = self.renewed_words();
         (0..N).map(move |index| (self.ring_slot(index), words[index]))

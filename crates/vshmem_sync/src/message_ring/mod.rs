@@ -1,4 +1,4 @@
-//! A ring of message slots that is worked without a lock: of eight, or of another number.
+//! A ring of message slots that is used without a lock: of eight slots, or another number.
 //!
 //! Messages are counted through: the one at *position* p lies in slot p mod 8. A slot is a cell
 //! whose word says, with the *lap* p / 8, whether p is still free or full. Taking the message makes
@@ -19,19 +19,18 @@
 //! Filling and taking are one compare-and-swap each, by sender and receiver. Everything that leaves
 //! CLOSED is a change under the queue's lock, which also raises the tag, as with any cell.
 //!
-//! # Short texts
+//! # Short payloads
 //! A message of up to 8 bytes whose type has up to 22 bits lies in the slot itself: type and size
-//! in the word, where others have their chunk, and the payload in the other half of the cell. Word
-//! and payload are replaced together, by a compare-and-swap of 16 bytes: no reader sees one without
-//! the other, and a sender that is stopped leaves nothing half written, as it would in a payload of
-//! its own that is longer than that. The payload stays there when the message has been taken, and
-//! means nothing then.
+//! in the word, where others have their chunk, and the payload in the other half of the cell. One
+//! compare-and-swap of 16 bytes replaces both: no reader sees one without the other, and a sender
+//! that is stopped leaves no payload half written. The payload stays in the cell after the message
+//! has been taken, and means nothing then.
 //!
-//! Whatever else replaces the word leaves the other half as it is, or is a change under the lock,
-//! which raises it by one as a tag. So no such change may leave a message in the cell: the one that
-//! lets senders pass a tail that is full moves its message into a chunk. Nor could it keep the
-//! payload: the cell would come back, and a thread that is late with that change would open the
-//! tail which another has closed since.
+//! Every other write of the word leaves the other half as it is, or is a change under the lock,
+//! which raises that half by one, as a tag. So such a change must not leave a message in the cell:
+//! the one that lets senders pass a full tail moves its message into a chunk. The change cannot
+//! keep the payload instead: the same cell would come back, and a thread that carries this change
+//! out late would open a tail that another has closed since.
 //!
 //! # Order
 //! A sender fills the lowest position that has not been filled yet, the *tail*. A receiver takes
@@ -68,16 +67,16 @@
 //! taken (OLDEST), and a full one whether bytes have to be counted (LARGE).
 //!
 //! # Closing
-//! The thread that wants to work under the queue's lock closes the ring: the slot of the tail
-//! first. If it is free, it becomes a barrier that no sender passes; if it is full, its message
-//! cannot be taken any more, so it does not become free. The tail stays where it is from then on.
-//! Then all other full slots: what is marked as closed cannot be taken. With that the ring stands
-//! still (is *frozen*). Only a change under the lock opens it again, at the next position, so that
-//! the thread that has been stopped since before it was closed fails. A thread that meets a closed
-//! slot concludes nothing and goes under the lock as well.
+//! A thread that has to work under the queue's lock closes the ring, the slot of the tail first. If
+//! that slot is free, it becomes a barrier that no sender passes. If it is full, its message cannot
+//! be taken any more, so it does not become free. From then on the tail stays where it is. Then the
+//! thread closes all other full slots: a message in a closed slot cannot be taken. Now the ring
+//! does not change any more (it is *frozen*). Only a change under the lock opens it again, at the
+//! next position, so that the swap of a thread that looked before it was closed fails. A thread
+//! that meets a closed slot concludes nothing and goes under the lock as well.
 //!
-//! The thread that only has to keep senders out for a moment closes the tail alone, and lets them
-//! pass under the lock (*passed*): a receiver that goes to sleep does so.
+//! A thread that has to keep senders out only for a moment closes the tail alone, and lets them
+//! pass under the lock (*passed*). A receiver that goes to sleep does this.
 //!
 //! # Widths
 //! * A slot's word: chunk, or type and size of a short payload, 26 bits; four marks; lap 34 bits.
@@ -92,12 +91,12 @@
 //! * TAKE: the swap that frees a slot, acquire-release. Pairs with the acquire of the next sender's
 //!   look: it does not overwrite a payload that is still being read.
 //! * TAIL: acquire fence between reading the types of messages and reading the tail's word again
-//!   (`RingSlot::has_moved`). Pairs with FILL and with the thread that closes the tail: a
-//!   receiver that finds the same word has missed nothing.
+//!   (`RingSlot::has_moved`). Pairs with FILL and with the swap that closes the tail: a receiver
+//!   that finds the same word has missed nothing.
 //!
 //! # Model
 //! `tests/loom/message_ring.rs`: a sender, a receiver that sends again in the chunk that it has
-//! taken, and receivers of other types; the thread that closes the ring, empties it and opens it
+//! taken, and receivers of other types; a thread that closes the ring, empties it and opens it
 //! again. How long a sender waits (`send_backoff.rs`) is arithmetic on private words, with unit
 //! tests beside it.
 

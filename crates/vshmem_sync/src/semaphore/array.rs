@@ -27,18 +27,18 @@
 //! * An array that was cancelled may still be swapping. So before the next one is opened, each of
 //!   its semaphores is written once more, which raises their tags and makes what is late fail; then
 //!   the array's word is *decided*, and no semaphore names any array.
-//! * The thread that concludes something from a tentative word has read the semaphore, then the
-//!   array's word, and then the semaphore again, or ends in a swap of the semaphore: it was
-//!   tentative when the array's word was read.
+//! * A thread that concludes something from a tentative word reads the semaphore, then the array's
+//!   word, and then the semaphore again, or it ends in a swap of the semaphore. So the semaphore
+//!   was tentative when the array's word was read.
 //!
-//! What the array's word says of an array that was done or cancelled stays so. So does what has
-//! been concluded from it, until the semaphore is swapped.
+//! Once the array's word says that an array was done or cancelled, that does not change. So a
+//! conclusion from it holds until the semaphore is swapped.
 //!
 //! # Removed sets
-//! As with single operations: whether the set stands is asked after its cells were read. A thread
-//! that takes a set apart closes all its semaphores, which raises their tags. An array that a
-//! delayed thread opens afterwards holds no semaphore: all its swaps fail. The next one finds it
-//! open, in whatever set has the slot by then, and cancels it.
+//! As with single operations, a thread asks whether the set still exists after it has read the
+//! cells. A thread that takes a set apart closes all its semaphores, which raises their tags. If a
+//! delayed thread opens an array afterwards, all its swaps of semaphores fail. The next thread
+//! finds that array open, in the set that has the slot by then, and cancels it.
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
@@ -285,13 +285,13 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         }
         let decided = ArrayWord { state: ArrayState::Decided, count: 0, ..known };
         self.map.replace_cell(self.at, seen, decided.pack())?;
-        crash_point("semop-array", "undo-committed");
+        crash_point("semop-array", "decided");
         Ok(Attempt::Again)
     }
 
     /// Makes a semaphore's word one that names no array; with `anyhow` it is written in any case.
-    /// False when the set has gone, or others are at it. A number that the set has not is no
-    /// client's.
+    /// False when the set has gone, or others keep changing it. A number that the set does not have
+    /// is skipped: only a hostile member can have written it.
     #[cold]
     fn make_plain(
         &self,

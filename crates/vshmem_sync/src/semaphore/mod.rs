@@ -16,13 +16,13 @@
 //!                         |
 //!                         `-- the semaphore has the tag before: undecided
 //! ```
-//! While it is undecided the owner may go on at any time. A thread that has to know replaces the
-//! semaphore's word by an equal one: its tag rises, and the owner's swap is refused.
+//! While it is undecided, the owner may do the operation at any time. A thread that has to know
+//! replaces the semaphore's word by an equal one: its tag rises, and the owner's swap is refused.
 //!
-//! The thread that replaces a word that shows an operation writes its undo into the adjustment
-//! first. The owner itself leaves the prepared undo of its last operation as it is, and adds it up
-//! together with its next one. An adjustment that is *closed* is changed under the set's lock only,
-//! and holds no prepared undo.
+//! A thread that replaces a word that shows an operation first writes that operation's undo into
+//! the adjustment. The owner itself leaves the prepared undo of its last operation as it is, and
+//! adds it to the total together with its next one. An adjustment that is *closed* is changed only
+//! under the set's lock, and holds no prepared undo.
 //!
 //! # States of a semaphore
 //! ```text
@@ -49,22 +49,23 @@
 //!   the question, then the tag has risen and the swap is refused. What lies there next starts
 //!   above every tag that was there before (`Registry::tag_floor`).
 //!
-//! An operation reads the tag of either cell and then the word, and no more. Should the two not
-//! belong together, then the cell has been written since the tag was read, and whatever is
-//! concluded ends in a swap that is refused: that of the semaphore by its tag; that of the
-//! adjustment because the thread that has replaced the word that decides the prepared undo has
-//! written the adjustment first.
+//! An operation reads the tag of each cell and then its word, once. If the two do not belong
+//! together, then the cell has been written since the tag was read, and the operation ends in a
+//! swap that is refused. The swap of the semaphore is refused because of its tag. The swap of the
+//! adjustment is refused because the semaphore's word, which decides the prepared undo, was
+//! replaced, and the thread that did so has written the adjustment before.
 //!
 //! # Widths
 //! * A semaphore's word: value 15 bits, last operator or undo record 29, value before an array 15,
 //!   mark of an array 2. Its tag, 64 bits, does not come back.
 //! * An adjustment: total and prepared undo 16 bits each, with signs; mark 30 bits: the low bits of
 //!   the tag that the semaphore has after the operation. They come back after 21 s at full rate.
-//!   One bit would do: as long as an undo is prepared, its owner has begun no other operation,
-//!   because each begins by writing the adjustment, and the thread that prepared it has decided the
-//!   one before. So the semaphore can only show this operation, or the owner's last one before it.
-//!   If it showed that one when the undo was prepared, then the mark is of the very next tag; if it
-//!   did not, it never will again. To be taken for undecided by mistake costs a swap and no more.
+//!   One bit would do. While an undo is prepared, its owner has begun no later operation, because
+//!   each begins by writing the adjustment; and the one before is decided, by the thread that
+//!   prepared this one. So the semaphore can only show this operation, or the owner's last one
+//!   before it. If it showed that one when the undo was prepared, then the mark is of the very next
+//!   tag; if it did not, it never will again. An undo that is taken for undecided by mistake costs
+//!   one swap and does no other harm.
 //! * Marks of arrays: see `array.rs`.
 //!
 //! # Barriers
@@ -73,13 +74,13 @@
 //! * READ ORDER: acquire loads: adjustment, semaphore, validity (`operate.rs`, `undo.rs`). Pairs
 //!   with swaps in the order prepare, commit; and in the order close all cells, then give up: as
 //!   said above.
-//! * HAND-OVER: sequentially consistent swap of the semaphore. Pairs with acquire load of it: who
-//!   takes what another has given sees what was written before.
+//! * HAND-OVER: sequentially consistent swap of the semaphore. Pairs with acquire load of it: a
+//!   thread that lowers what another has raised sees what was written before.
 //!
 //! # Models
 //! `tests/loom/semaphore.rs`: two threads of a client and another client; a set that is taken apart
 //! and whose memory becomes a message or another set. `tests/loom/semaphore_array.rs`: arrays,
-//! single operations and the thread that closes or removes the set.
+//! single operations and a thread that closes or removes the set.
 
 mod array;
 mod operate;

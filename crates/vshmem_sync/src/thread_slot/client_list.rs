@@ -1,8 +1,8 @@
 //! The lists of what a client holds: its thread slots, and its undo records.
 //!
-//! A thread that claims something puts it at the beginning of the list, without a lock. It leaves
-//! the list before it becomes free, so the thread that reaps the client finds all that others may
-//! wait for.
+//! A thread that claims something puts it at the beginning of the list, without a lock. What is
+//! claimed leaves the list before it becomes free, so a thread that reaps the client finds all that
+//! others may wait for.
 
 use vshmem_mem::Map;
 use vshmem_wire::{Cell, ClientId, ClientListHead};
@@ -25,7 +25,7 @@ pub struct ListEntry {
 }
 
 impl ListEntry {
-    /// Whether it is a client's.
+    /// Whether `client` owns it.
     fn is_of(&self, map: &Map, client: ClientId) -> Result<bool, Fault> {
         Ok(load_word(map, self.owner)? == client.word())
     }
@@ -100,7 +100,7 @@ impl ClientList<'_> {
     pub fn give_up(&self, head: Cell, held: ListEntry) -> Result<bool, Fault> {
         let next = ClientListHead::unpack(load_word(self.map, held.sibling)?);
         let ours = held.is_of(self.map, self.client)?;
-        // What is not the client's can stand first only if a peer has tied the list together.
+        // The first entry is another client's only if a hostile member has changed the list.
         let first = if ours && next.is_of(self.client) { next.first } else { 0 };
         let rest = ClientListHead { first, ..ClientListHead::empty(self.client) };
         if !self.map.replace_cell(self.list, head, rest.pack())? {

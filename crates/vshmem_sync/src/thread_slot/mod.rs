@@ -15,10 +15,10 @@
 //! A client that dies between claiming and listing leaves a slot that carries its id and was never
 //! used: recovery finds those by looking at all slots, and no thread waits for it.
 //!
-//! A client that is stopped may be reaped meanwhile, and what it had claimed may be another
-//! client's when it goes on. So the thread that changes a cell of a list reads the cell first, and
-//! then asks whether what it belongs to is still the client's. A client id never comes back, and
-//! the next owner of the slot writes the cell, which raises its tag.
+//! A client that is stopped may be reaped meanwhile, and another client may own what it had claimed
+//! when it goes on. So a thread that changes a cell of a list reads the cell first, and then asks
+//! whether the list or the entry still belongs to the client. A client id never comes back, and the
+//! next owner of the slot writes the cell, which raises its tag.
 //!
 //! # Widths
 //! * Owner cells hold the client id, 64 bits: it never comes back.

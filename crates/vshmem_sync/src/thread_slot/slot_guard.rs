@@ -18,7 +18,8 @@ use crate::fault::Fault;
 const MOST_SLOTS: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Slot guards that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
-/// Of these the last ones, in which no thread sleeps: one of this process has to wake sleepers.
+/// Of [`MOST_SLOTS`], the last ones, in which no thread sleeps: a thread of this process must be
+/// able to wake the others.
 const RESERVED_PLACES: usize = if cfg!(loom) { 0 } else { 64 };
 const SLEEPING_PLACES: usize = MOST_SLOTS - RESERVED_PLACES;
 /// How deep calls of one thread may nest, by way of signal handlers, before a slot in use is taken
@@ -108,7 +109,7 @@ impl SlotCache {
     /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
     /// written since.
     pub fn bind_to(&self, offset: u64, cell: Cell) {
-        // Barrier VALIDITY: pairs with the acquire in `check_current`. The thread that reads the
+        // Barrier VALIDITY: pairs with the acquire in `check_current`. A thread that reads the
         // new offset reads the new tag.
         self.validity.0.store(0, Ordering::Relaxed);
         self.validity.1.store(cell.tag, Ordering::Release);
@@ -309,13 +310,13 @@ impl SlotCache {
         Ok(claimed)
     }
 
-    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use
-    /// by longjmp, out of the call that it had interrupted; the thread that recovers one says so,
-    /// and it can be used again. `slot guard` is the caller's own.
+    /// Calls `recover` with each thread slot of a call of this thread that a signal handler has
+    /// left by longjmp. Where `recover` returns true, the slot can be used again. `slot_guard` is
+    /// the caller's own.
     ///
-    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now.
-    /// To be asked when many slot guards are in use: then it is no matter that a handler on a stack
-    /// of its own cannot be distinguished from that.
+    /// The frame of such a call is gone: it lies below the caller's, on a stack that grows down.
+    /// A call that a handler on another stack has interrupted can look the same and is not over. So
+    /// nothing is done unless the thread has more slot guards in use than handlers may nest.
     #[cold]
     pub fn recover_abandoned(
         &self,

@@ -1,10 +1,10 @@
 //! What a sleep costs here: the measure for how long a waiter looks (`spin.rs`).
 //!
-//! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and
-//! what waking another thread takes, which is what another thread pays for ours. Both are moving
-//! averages of what this process has seen here. Where the kernel's account is too coarse (a User
-//! Mode Linux guest counts by ticks of 10 ms) a sleep counts as the time that the shortest one
-//! takes by the clock.
+//! The cost is CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a
+//! sleep, and what the waker spends on waking it. The second is taken to be what this thread spends
+//! when it wakes another. Both are moving averages. Where the kernel's account is too coarse (a
+//! User Mode Linux guest counts by ticks of 10 ms), the duration of the shortest sleep by the clock
+//! is taken instead.
 
 use std::time::Duration;
 

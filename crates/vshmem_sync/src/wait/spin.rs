@@ -3,21 +3,22 @@
 //! A thread that spins for as long as a sleep costs, and then sleeps, spends at most twice what the
 //! better of both would have cost, however long the wait turns out to be: before that time is over
 //! spinning is the cheaper one, and after it the sleep is paid on top of as much again. That is as
-//! good as can be done without knowing the future, and no wait but a trial (below) spins for
-//! longer. What a sleep costs is measured (`sleep_cost.rs`). Waits that look for less do so to
-//! spend less on sleeps: docs/internals/design.md says what that costs whom.
+//! good as can be done without knowing the future, and only a trial (below) spins for longer. What
+//! a sleep costs is measured (`sleep_cost.rs`). Some waits spin for a shorter time, to spend less
+//! where spinning does not succeed: docs/internals/design.md says what that costs, and whom.
 //!
-//! # Less after it was without success
-//! A thread that has spun without success spins for a quarter of that next time, and when trials
-//! (below) fail as well for a sixteenth, until a poll succeeds. So one that is always answered late
-//! spends little more than one that sleeps at once.
+//! # Shorter spins after a failure
+//! A thread that has spun without success spins for a quarter of that time in its next wait, and
+//! for a sixteenth when trials (below) fail as well, until a poll succeeds. So a thread that is
+//! always answered late spends little more than one that sleeps at once.
 //!
 //! # Trials
-//! Two that wait for each other and both sleep take a wake-up each to answer, which on most
-//! machines is longer than its CPU time: spinning for that would never show either of them that the
-//! other is quick. So one wait in some is a *trial* that spins for as long as a sleep lasts that is
-//! woken at once. A trial that succeeds is followed by some more, so that the trial of the one
-//! meets that of the other. Trials are so rare that they cost an eighth of a sleep for each wait.
+//! Two threads that wait for each other and both sleep need a wake-up for each answer. On most
+//! machines that takes longer than the CPU time of a sleep, so neither would ever spin long enough
+//! to see that the other is quick. So one wait in some is a *trial*: it spins for as long as a
+//! sleep lasts that is woken at once. A trial that succeeds is followed by some more, so that
+//! trials of both threads meet. Trials are so rare that they cost an eighth of a sleep for each
+//! wait.
 //!
 //! # A crowded CPU
 //! A thread that finds a gap between two polls was not running meanwhile: another thread wants this
@@ -25,10 +26,10 @@
 //! few at first, more each time it happens again.
 //!
 //! # An answer from this very CPU
-//! Where the thread that is waited for can only run on the waiter's own CPU, and now and then where
-//! spinning was without success or the CPU is crowded, a wait gives the CPU away once instead of
-//! spinning (`yielding.rs`). So does one that waits for several threads, at a barrier, which take
-//! all CPUs that there are. A wait spins or yields, never both.
+//! A wait yields the CPU once instead of spinning (`yielding.rs`) where the thread that is waited
+//! for can only run on the waiter's own CPU; at a barrier whose threads need all CPUs there are;
+//! and now and then where spinning has failed or the CPU is crowded. A wait spins or yields, never
+//! both.
 
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
@@ -54,7 +55,7 @@ const GAP: u64 = 1 << 15;
 const REST: u32 = 4;
 const LONG_REST: u32 = 64;
 
-/// Where the thread that a waiter waits for can run meanwhile.
+/// Where the threads that may wake a waiter can run while it spins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakerCpu {
     /// On another CPU.

@@ -1,15 +1,14 @@
 //! Yielding instead of spinning: for a waiter whose waker runs on the CPU that the waiter occupies.
 //!
-//! A thread that spins keeps that CPU from the thread that is waited for. A sleep takes two system
-//! calls, the waiter's with its timer and the waker's, and the lock of the object twice.
-//! sched_yield(2) is one system call; the thread that answers meanwhile finds no thread in the wait
-//! queue, so it takes no lock and wakes no thread. A yield costs less CPU time than a sleep: both
-//! call the scheduler once. So who yields once without success and then sleeps has spent less than
-//! twice a sleep.
+//! A waiter that spins on that CPU keeps the waker from running. If it sleeps, that takes two
+//! system calls (the waiter's with its timer, and the waker's) and the object's lock twice.
+//! sched_yield(2) is one system call, and the waker finds the wait queue empty: it takes no lock
+//! and wakes no thread. A yield costs less CPU time than a sleep, as both call the scheduler once.
+//! So a thread that yields once without success and then sleeps has spent less than twice a sleep.
 //!
-//! # Less after it was without success
-//! A wait after a yield without success sleeps at once, the next ones as well, twice as many each
-//! time that it happens again. So who is never answered this way hardly yields.
+//! # Fewer yields after a failure
+//! After a yield without success the next waits sleep at once; each further failure doubles their
+//! number. So a thread that is never answered this way hardly yields.
 //!
 //! # Other programs on the same CPU
 //! The scheduler puts a thread that yields behind all others, and since Linux 6.18 a whole slice
@@ -78,7 +77,7 @@ impl Yielding {
         run > 0
     }
 
-    /// A poll has succeeded: the thread that answers runs on another CPU.
+    /// A poll has succeeded: the waker runs on another CPU.
     pub fn look_has_succeeded(&self) {
         store_changed(&self.run, 0);
         store_changed(&self.next_run, RUN);
@@ -112,8 +111,8 @@ impl Yielding {
     }
 }
 
-/// Gives the CPU to the thread that waits for it. Not in tests of what comes of it, whose time is
-/// not the machine's.
+/// Gives the CPU to another thread that waits for it. Does nothing in unit tests, which use a clock
+/// of their own.
 pub(crate) fn yield_cpu() {
     #[cfg(not(any(loom, test)))]
     rustix::thread::sched_yield();

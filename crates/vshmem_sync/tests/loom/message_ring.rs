@@ -316,8 +316,8 @@ fn others_send_and_receive_while_a_receiver_enqueues() {
     });
 }
 
-/// A text in a slot is never seen in part or for another, the thread that sends next into the slot:
-/// eight laps on, or in a chunk.
+/// A payload in a slot is never seen in part, nor taken for that of another message, whatever is
+/// sent into the slot next: a message eight laps later, or one in a chunk.
 #[test]
 fn a_payload_in_a_slot_is_that_of_its_message() {
     explore(2, || {
