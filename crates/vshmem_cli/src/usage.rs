@@ -103,20 +103,11 @@ impl<'a> Line<'a> {
             ErrorKind::MissingRequiredArgument => {
                 (format!("{argument} is missing"), self.example(&option))
             }
-            ErrorKind::InvalidValue => (invalid_value(error, &option), self.example(&option)),
+            ErrorKind::InvalidValue => (parsers_own(error), self.example(&option)),
             ErrorKind::ValueValidation => {
                 (refused_value(error, &option, &argument), self.example(&option))
             }
-            ErrorKind::ArgumentConflict => {
-                let other = one(ContextKind::PriorArg);
-                let other = other.split(' ').next().unwrap_or_default();
-                (format!("{option} and {other} exclude each other; give one of them"), self.help())
-            }
-            _ => {
-                let whole = error.to_string();
-                let first = whole.lines().next().unwrap_or_default();
-                (first.trim_start_matches("error: ").to_owned(), self.help())
-            }
+            _ => (parsers_own(error), self.help()),
         }
     }
 
@@ -256,14 +247,11 @@ pub fn examples(command: &Command) -> Vec<String> {
         .collect()
 }
 
-fn invalid_value(error: &Error, option: &str) -> String {
-    let value = error.get(ContextKind::InvalidValue).map(text).unwrap_or_default();
-    let valid = error.get(ContextKind::ValidValue).map(text).unwrap_or_default();
-    let there_are = if valid.is_empty() { String::new() } else { format!("; there are {valid}") };
-    match value.as_str() {
-        "" => format!("{option} needs a value{there_are}"),
-        value => format!("{option} cannot be {value:?}{there_are}"),
-    }
+/// What the parser says itself, in one line: its first paragraph.
+fn parsers_own(error: &Error) -> String {
+    let whole = error.to_string();
+    let lines = whole.lines().map(str::trim).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
 }
 
 /// What the option's own parser said. Numbers are parsed by others, who say too little.

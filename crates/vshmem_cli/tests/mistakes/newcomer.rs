@@ -137,7 +137,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "fabric-env --for openmpy",
         code: 2,
-        says: &["--for cannot be \"openmpy\""],
+        says: &["invalid value 'openmpy' for '--for"],
         proposes: "vshmem fabric-env --help",
     },
     Mistake {
@@ -153,7 +153,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "run --ftok name -- true",
         code: 2,
-        says: &["--ftok cannot be \"name\"", "path, inode"],
+        says: &["invalid value 'name' for '--ftok", "path, inode"],
         proposes: "vshmem run ./producer",
     },
     Mistake {
