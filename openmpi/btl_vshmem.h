@@ -137,7 +137,6 @@ bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex);
 
 /* module.c */
 bool vshmem_btl_open(uint32_t processes);
-void vshmem_btl_close(void);
 int vshmem_btl_finalize(struct mca_btl_base_module_t *btl);
 void vshmem_btl_limits(void);
 

@@ -92,13 +92,6 @@ static int answered(vshmem_team *team)
 	return team->failed ? failures[any(5)] : 0;
 }
 
-int vshmem_team_failure(const vshmem_team *team, char *message, size_t bytes)
-{
-	memset(message, 'x', bytes);
-	message[bytes - 1] = '\0';
-	return team->failed ? (int)any(8) : -1;
-}
-
 int vshmem_team_barrier(vshmem_team *team) { return answered(team); }
 
 int vshmem_team_broadcast(vshmem_team *team, uint32_t root, void *data, size_t bytes)

@@ -22,16 +22,6 @@
 
 uint64_t first_seed, step, seed;
 
-static void exclusive_or(const void *source, void *target, int *count,
-	struct ompi_datatype_t **type, struct ompi_op_base_module_1_0_0_t *module)
-{
-	(void)module;
-	size_t size;
-	ompi_datatype_type_size(*type, &size);
-	for (size_t at = 0; at < size * (size_t)*count; at++)
-		((uint8_t *)target)[at] ^= ((const uint8_t *)source)[at];
-}
-
 /* A communicator, of which this process is one member. */
 struct member {
 	ompi_communicator_t comm;

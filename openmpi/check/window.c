@@ -101,12 +101,6 @@ int vshmem_team_barrier(vshmem_team *team)
 	team->failed |= any(50) == 0;
 	return team->failed ? -EPIPE : 0;
 }
-int vshmem_team_failure(const vshmem_team *team, char *message, size_t bytes)
-{
-	memset(message, 'x', bytes);
-	message[bytes - 1] = '\0';
-	return team->failed ? (int)any(8) : -1;
-}
 void vshmem_say(const char *format, ...) { (void)format; }
 
 /* What others write: anything; when this process waits, now and then what ends that. */
@@ -173,15 +167,6 @@ static int allreduce(const void *mine, void *result, int count, struct ompi_data
 	return any(20) ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
-static void exclusive_or(const void *source, void *target, int *count,
-	struct ompi_datatype_t **type, struct ompi_op_base_module_1_0_0_t *module)
-{
-	(void)module;
-	size_t size;
-	ompi_datatype_type_size(*type, &size);
-	for (size_t at = 0; at < size * (size_t)*count; at++)
-		((uint8_t *)target)[at] ^= ((const uint8_t *)source)[at];
-}
 static ompi_op_t operation;
 
 /* Layouts of numbers, forwards and backwards, and what they are of. */

@@ -59,13 +59,6 @@ decisions() {
 	done
 }
 
-# Models that the table names, `a_name_of_several_words`.
-models() {
-	grep -o '`[a-z0-9]*_[a-z0-9_]*_[a-z0-9_]*`' docs/internals/memory-model.md | tr -d '`' | grep -vE '^(vshmem_|__)' | sort -u | while read -r model; do
-		grep -rqE "fn $model\b" crates/vshmem_sync crates/vshmem_mem || echo "there is no model $model in crates/vshmem_sync or vshmem_mem"
-	done
-}
-
 # Rows `| nr | `file` | `function`, `function` | what |` of the walks: each function is there, and all but a walk's first are called
 # at that stop or an earlier one.
 walks() {
@@ -129,7 +122,6 @@ check "every limit is in docs/reference/limits.md" limits
 check "every row of vshmem bench sysv is in docs/guide/measuring.md" rows
 check "decisions have date and status, and are in the index" decisions
 check "files and functions that docs/internals/walks.md names" walks
-check "models that docs/internals/memory-model.md names" models
 check "everything that libvshmem exports has a man page" library_pages
 if command -v man >/dev/null && command -v lexgrog >/dev/null; then
 	check "man shows these pages without a warning" pages_in_man

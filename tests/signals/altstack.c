@@ -15,18 +15,13 @@
 #include <unistd.h>
 
 #include "../conformance/share/direct.h"
+#include "fail.h"
 
 enum { MORE = 512, ROOM = 64 << 10, PATTERN = 0xa5 };
 
 static int set;
 static volatile sig_atomic_t ran;
 static volatile uintptr_t lowest;
-
-static void fail(const char *what)
-{
-	printf("FAILED: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static void note(int signal)
 {

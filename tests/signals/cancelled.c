@@ -15,6 +15,8 @@
 #include <sys/msg.h>
 #include <unistd.h>
 
+#include "fail.h"
+
 static _Thread_local int ask_after; /* looks from now until the thread is asked to end */
 
 static struct {
@@ -33,12 +35,6 @@ void pthread_testcancel(void)
 	look();
 	if (ask_after > 0 && --ask_after == 0)
 		pthread_cancel(pthread_self());
-}
-
-static void fail(const char *what)
-{
-	printf("FAILED: %s: %s\n", what, strerror(errno));
-	exit(1);
 }
 
 static struct {

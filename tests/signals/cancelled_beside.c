@@ -12,6 +12,8 @@
 #include <sys/sem.h>
 #include <unistd.h>
 
+#include "fail.h"
+
 enum { CANCELLATIONS = 50 };
 
 static int set, queue, leaves, wrong;
@@ -20,12 +22,6 @@ static sigjmp_buf back;
 static volatile int result;
 /* The thread that is about to wait in msgrcv. */
 static volatile int waiter;
-
-static void fail(const char *what)
-{
-	printf("FAILED: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static void take(void)
 {

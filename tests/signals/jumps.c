@@ -12,6 +12,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "fail.h"
+
 enum { ROUNDS = 1000, STACK = 64 << 10 };
 
 static sigjmp_buf back;
@@ -20,12 +22,6 @@ static void leave(int signal)
 {
 	(void)signal;
 	siglongjmp(back, 1);
-}
-
-static void fail(const char *what)
-{
-	printf("FAILED: %s: %s\n", what, strerror(errno));
-	exit(1);
 }
 
 static void timer(int microseconds)

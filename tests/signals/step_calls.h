@@ -19,6 +19,8 @@
 #include <vshmem.h>
 #endif
 
+#include "fail.h"
+
 struct call {
 	const char *name;
 	void (*set_up)(void);
@@ -31,12 +33,6 @@ struct call {
 	/* Of the handler. */
 	int flags;
 };
-
-static void fail(const char *what)
-{
-	printf("FAILED: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static int set;
 

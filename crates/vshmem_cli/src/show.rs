@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
+use vshmem_ipc::Kind;
 
 use crate::failure::{Failure, failed};
 
@@ -39,6 +40,15 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     match serde_json::to_string_pretty(value) {
         Ok(json) => line(json),
         Err(error) => failed(format!("cannot write the result as JSON: {error}")),
+    }
+}
+
+/// What an object of System V is called.
+pub fn noun(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Segment => "segment",
+        Kind::Semaphore => "semaphore set",
+        Kind::Queue => "queue",
     }
 }
 

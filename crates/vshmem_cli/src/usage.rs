@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
+use vshmem_session::quoted;
 
 /// Verbs by which other commands are known, or that stand below another one here.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -103,20 +104,11 @@ impl<'a> Line<'a> {
             ErrorKind::MissingRequiredArgument => {
                 (format!("{argument} is missing"), self.example(&option))
             }
-            ErrorKind::InvalidValue => (invalid_value(error, &option), self.example(&option)),
+            ErrorKind::InvalidValue => (parsers_own(error), self.example(&option)),
             ErrorKind::ValueValidation => {
                 (refused_value(error, &option, &argument), self.example(&option))
             }
-            ErrorKind::ArgumentConflict => {
-                let other = one(ContextKind::PriorArg);
-                let other = other.split(' ').next().unwrap_or_default();
-                (format!("{option} and {other} exclude each other; give one of them"), self.help())
-            }
-            _ => {
-                let whole = error.to_string();
-                let first = whole.lines().next().unwrap_or_default();
-                (first.trim_start_matches("error: ").to_owned(), self.help())
-            }
+            _ => (parsers_own(error), self.help()),
         }
     }
 
@@ -165,7 +157,7 @@ impl<'a> Line<'a> {
 
     fn word_too_many(&self, word: &str) -> (String, String) {
         let wrong = format!("{word:?} is one word too many");
-        let shown = shell_word(word);
+        let shown = quoted(word);
         let remedy = match self.verb.as_str() {
             "rm" if word.parse::<u32>().is_ok() => format!(
                 "Say what has that id: `vshmem rm -m {word}` removes a segment, `vshmem rm -q {word}` a queue, `vshmem rm -s {word}` a semaphore set"
@@ -173,7 +165,7 @@ impl<'a> Line<'a> {
             "pool create" if crate::size::parse(word).is_ok() => match self.words.first() {
                 Some(name) if name != word && !name.starts_with('-') => format!(
                     "A size is given as in `vshmem pool create {} --size {word}`",
-                    shell_word(name)
+                    quoted(name)
                 ),
                 _ => self.example("--size"),
             },
@@ -245,7 +237,7 @@ fn takes_value(command: &Command, word: &str) -> bool {
 }
 
 /// The commands among the examples of a verb's help, without what stands beside them.
-pub fn examples(command: &Command) -> Vec<String> {
+fn examples(command: &Command) -> Vec<String> {
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = notes.lines().filter_map(|line| line.strip_prefix("  vshmem "));
     lines
@@ -256,14 +248,11 @@ pub fn examples(command: &Command) -> Vec<String> {
         .collect()
 }
 
-fn invalid_value(error: &Error, option: &str) -> String {
-    let value = error.get(ContextKind::InvalidValue).map(text).unwrap_or_default();
-    let valid = error.get(ContextKind::ValidValue).map(text).unwrap_or_default();
-    let there_are = if valid.is_empty() { String::new() } else { format!("; there are {valid}") };
-    match value.as_str() {
-        "" => format!("{option} needs a value{there_are}"),
-        value => format!("{option} cannot be {value:?}{there_are}"),
-    }
+/// What the parser says itself, in one line: its first paragraph.
+fn parsers_own(error: &Error) -> String {
+    let whole = error.to_string();
+    let lines = whole.lines().map(str::trim).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
 }
 
 /// What the option's own parser said. Numbers are parsed by others, who say too little.
@@ -296,15 +285,6 @@ fn first(value: &ContextValue) -> String {
         ContextValue::Strings(all) => all.first().cloned().unwrap_or_default(),
         other => other.to_string(),
     }
-}
-
-/// A word as a shell takes it.
-pub fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
@@ -388,12 +368,5 @@ mod tests {
         if let Err(error) = CommandLine::command().try_get_matches_from(&words) {
             assert_ne!(error.kind(), ErrorKind::UnknownArgument, "{words:?}: {error}");
         }
-    }
-
-    #[test]
-    fn words_of_a_shell_are_quoted() {
-        assert_eq!(shell_word("job7"), "job7");
-        assert_eq!(shell_word("a b"), "'a b'");
-        assert_eq!(shell_word(""), "''");
     }
 }

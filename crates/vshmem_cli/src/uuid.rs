@@ -1,4 +1,4 @@
-//! UUIDs, which identify the pools and domains that a plan made.
+//! UUIDs, which identify pools, and the domains that a plan made.
 
 use std::fs;
 

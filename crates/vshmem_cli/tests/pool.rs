@@ -1,11 +1,11 @@
-//! `vshmem pool`: what it does, and what it says about bad input.
+//! `vshmem pool`: what it does. What it says of mistakes is in `mistakes`.
 
 mod rig;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
-use rig::{Name, expect, json, refusal, vshmem};
+use rig::{Name, expect, json, refusal};
 
 #[test]
 fn a_pool_is_made_listed_shown_checked_and_removed() {
@@ -81,26 +81,11 @@ fn more_than_there_is_cannot_be_prepared() {
 }
 
 #[test]
-fn a_name_is_taken_once() {
-    let name = Name::with_pool("twice");
-    refusal(&["pool", "create", &name.0, "--size", "8M"], &["exists already", "vshmem pool rm"]);
-}
-
-#[test]
 fn what_makes_no_sense_is_refused() {
     let name = Name::new("nonsense");
-    let create = |words: &[&str], code: i32| expect(code, &[&["pool", "create"], words].concat());
-    create(&[&name.0], 2);
-    for size in ["0", "12Q", "-5", "lots"] {
-        create(&[&name.0, "--size", size], 2);
-    }
-    create(&[&name.0, "--size", "8M", "--mode", "0999"], 2);
-    create(&[&name.0, "--size", "8M", "--limit", "shmmni"], 2);
-    create(&[&name.0, "--size", "8M", "--limit", "bad=1"], 2);
-    refusal(
-        &["pool", "create", &name.0, "--size", "8M", "--group", "no-such-group"],
-        &["no such group"],
-    );
+    let create = ["pool", "create", &name.0, "--size", "8M"];
+    expect(2, &[&create[..], &["--mode", "0999"]].concat());
+    expect(2, &[&create[..], &["--limit", "bad=1"]].concat());
     refusal(&["pool", "create", &name.0, "--size", "900T"], &["pool"]);
     assert!(!name.path().exists());
     expect(2, &["pool", "frobnicate"]);
@@ -141,7 +126,7 @@ fn kinds_of_damage_are_distinguished() {
 }
 
 #[test]
-fn strangers_are_refused() {
+fn a_pool_that_is_closed_to_its_user_is_listed_in_one_line() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: needs root to become another user");
         return;
@@ -159,10 +144,6 @@ fn strangers_are_refused() {
             .output()
             .unwrap()
     };
-    let output = as_stranger(&["ls", "--pool", &name.0]);
-    let said = rig::complaint(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("permission denied") && said.contains("--mode"), "{said}");
     // Listed by what can be seen from outside: its name, in a line of its own, and no essay.
     let listed = as_stranger(&["pool", "ls", "--all"]);
     let listed = String::from_utf8(listed.stdout).unwrap();
@@ -220,16 +201,6 @@ fn a_file_is_as_long_as_was_asked() {
 }
 
 #[test]
-fn unknown_pools_are_named() {
-    let said =
-        refusal(&["ls", "--pool", "clitest-nowhere"], &["clitest-nowhere", "vshmem pool create"]);
-    assert!(said.contains("vshmem pool ls"));
-    let output = vshmem().env("VSHMEM_POOL", "clitest-nowhere").arg("ls").output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    refusal(&["ls", "--pool", "/dev/shm/clitest-nowhere"], &["no such pool"]);
-}
-
-#[test]
 fn a_copy_of_a_pool_cannot_be_joined() {
     let (pool, copy) = (Name::with_pool("original"), Name::new("copy"));
     fs::copy(pool.path(), copy.path()).unwrap();
@@ -271,15 +242,11 @@ fn a_file_that_a_monitor_owns_becomes_a_pool() {
     let proxmox = rig::expect(0, &["pool", "show", path, "--as", "proxmox"]);
     assert_eq!(String::from_utf8_lossy(&proxmox.stdout), "ivshmem: size=8,name=file7\n");
     assert!(rig::complaint(&proxmox).contains("removes this file"));
-    // It is in use now, and the wrong length, and no file at all.
+    // It is in use now, and the wrong length.
     refusal(&["pool", "create", "other", "--file", path], &["something is in it", "truncate -s 0"]);
     refusal(
         &["pool", "create", "other", "--file", path, "--size", "16M"],
         &["another length", "16777216 bytes"],
-    );
-    refusal(
-        &["pool", "create", "other", "--file", "/dev/zero", "--size", "8M"],
-        &["no regular file"],
     );
     rig::expect(0, &["pool", "rm", path]);
     assert!(!file.exists());

@@ -1,7 +1,6 @@
-//! How long files, functions and lines may be. `exceptions.txt` has the few that are longer: what,
-//! how long at most, why.
+//! How long files, functions and lines may be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -11,23 +10,6 @@ const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 60;
 const COLUMNS: usize = 100;
 
-/// What may be longer: `PATH` or `PATH:FUNCTION`, and up to how many lines.
-fn exceptions() -> BTreeMap<String, usize> {
-    let path = root().join("tests/structure/exceptions.txt");
-    let text = std::fs::read_to_string(path).expect("exceptions.txt is there");
-    text.lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| {
-            let mut words = line.split_whitespace();
-            let what = words.next().expect("a line begins with what it is about").to_owned();
-            let most = words.next().and_then(|word| word.parse().ok());
-            let most = most.unwrap_or_else(|| panic!("no number of lines in {line:?}"));
-            assert!(words.next().is_some(), "no reason in {line:?}");
-            (what, most)
-        })
-        .collect()
-}
-
 fn lines_of(path: &Path) -> Vec<String> {
     let bytes = std::fs::read(root().join(path)).expect("a source is readable");
     String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
@@ -35,10 +17,9 @@ fn lines_of(path: &Path) -> Vec<String> {
 
 #[test]
 fn no_file_or_function_is_longer_than_its_limit() {
-    let mut allowed = exceptions();
     let mut long = Vec::new();
     let mut judge = |what: String, lines: usize, limit: usize| {
-        if lines > allowed.remove(&what).unwrap_or(limit) && lines > limit {
+        if lines > limit {
             long.push(format!("{what}: {lines} lines, at most {limit}"));
         }
     };
@@ -57,7 +38,6 @@ fn no_file_or_function_is_longer_than_its_limit() {
         }
     }
     assert!(long.is_empty(), "split these:\n{}", long.join("\n"));
-    assert!(allowed.is_empty(), "in exceptions.txt, but not in the tree: {:?}", allowed.keys());
 }
 
 /// Addresses and rows of tables are not broken.

@@ -13,7 +13,7 @@ use vshmem_wire::{DomainState, PAGE_BYTES};
 use crate::failure::{Failure, Outcome, unreadable};
 use crate::here::is_here;
 use crate::table::Table;
-use crate::{account, show, size};
+use crate::{account, show, size, uuid};
 
 use super::Participants;
 
@@ -95,7 +95,7 @@ fn describe(listing: Listing) -> Overview {
         path: listing.path,
     };
     let filled = listing.found.map_err(Failure::from).and_then(|(superblock, _)| {
-        row.uuid = Some(super::show::uuid_text(&superblock.uuid));
+        row.uuid = Some(uuid::shown(&superblock.uuid));
         row.size = Some(superblock.total_bytes);
         fill(&mut row)
     });

@@ -12,7 +12,7 @@ use vshmem_wire::{DomainState, Layout, NodeRange, PAGE_BYTES};
 use crate::failure::{Failure, Outcome, unreadable};
 use crate::node_bytes::NodeBytes;
 use crate::table::Table;
-use crate::{show, size};
+use crate::{show, size, uuid};
 
 use super::show_as::{self, Device, Form};
 
@@ -191,18 +191,6 @@ struct Limits {
     slabs: u32,
 }
 
-/// A pool's identity as text.
-pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    let mut text = String::new();
-    for (i, byte) in uuid.iter().enumerate() {
-        if [4, 6, 8, 10].contains(&i) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
-}
-
 impl Show {
     /// Shows them.
     pub fn carry_out(self) -> Outcome {
@@ -235,7 +223,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
         name: String::from_utf8_lossy(superblock.name_bytes()).into_owned(),
         link: link.kind(),
         path: link.path().to_owned(),
-        uuid: uuid_text(&superblock.uuid),
+        uuid: uuid::shown(&superblock.uuid),
         size: total,
         metadata,
         metadata_percent: (metadata as f64 * 1000.0 / total as f64).round() / 10.0,

@@ -74,14 +74,6 @@ fn key(text: &str) -> Result<i32, String> {
     }
 }
 
-fn noun(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Segment => "segment",
-        Kind::Semaphore => "semaphore set",
-        Kind::Queue => "queue",
-    }
-}
-
 impl Rm {
     /// Removes them.
     pub fn carry_out(self) -> Outcome {
@@ -108,9 +100,8 @@ impl Rm {
             for &key in keys {
                 match entries.iter().find(|entry| entry.permission.key == key) {
                     Some(entry) => ids.push(entry.id),
-                    None => {
-                        troubles.push(format!("there is no {} with key {key:#010x}", noun(kind)))
-                    }
+                    None => troubles
+                        .push(format!("there is no {} with key {key:#010x}", show::noun(kind))),
                 }
             }
             for id in ids {
@@ -242,7 +233,7 @@ fn unlink(
 }
 
 fn trouble(kind: Kind, id: i32, errno: Errno) -> String {
-    let noun = noun(kind);
+    let noun = show::noun(kind);
     match errno {
         Errno::INVAL | Errno::IDRM => format!("there is no {noun} with id {id}"),
         Errno::PERM | Errno::ACCESS => format!("{noun} {id} belongs to another user"),

@@ -106,17 +106,11 @@ impl Run {
         if let Some(share) = &self.share {
             refuse_long_ids(share, &kernel)?;
         }
-        let (word, arguments) = match self.command.split_first() {
-            Some((word, arguments)) => (word.clone(), arguments),
-            None => {
-                return Err(Failure::Usage(
-                    "say what to run, as in `vshmem run -- ./a.out`".into(),
-                ));
-            }
-        };
+        // The parser has seen to it that there is one.
+        let (word, arguments) = (&self.command[0], &self.command[1..]);
         check_spin()?;
         vshmem_session::check_home_node().map_err(|error| Failure::Usage(error.to_string()))?;
-        let found = program::find(Path::new(&word))?;
+        let found = program::find(Path::new(word))?;
         program::check(&found)?;
         let library = library()?;
         if std::io::stderr().is_terminal()
@@ -140,7 +134,7 @@ impl Run {
         };
         tracing::debug!(program = %found.display(), pool = %path.display(), library = %library.display(), "starting");
         let error = Command::new(&found)
-            .arg0(&word)
+            .arg0(word)
             .args(arguments)
             .env("LD_PRELOAD", preload(library.as_os_str()))
             .env("VSHMEM_POOL", &path)

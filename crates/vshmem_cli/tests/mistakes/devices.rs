@@ -32,7 +32,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool create {pool} --size 8M --hugepages 3M",
         code: 2,
-        says: &["--hugepages cannot be \"3M\"", "there are 2M, 1G"],
+        says: &["invalid value '3M' for '--hugepages", "2M, 1G"],
         proposes: "vshmem pool create big --size 8G --hugepages 2M --limit shmmni=100",
     },
     Mistake {

@@ -37,7 +37,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "lab up --guest kvm",
         code: 2,
-        says: &["--guest cannot be \"kvm\"", "uml, qemu, xen"],
+        says: &["invalid value 'kvm' for '--guest", "uml, qemu, xen"],
         proposes: "vshmem lab up --guest uml -n 2",
     },
     Mistake {

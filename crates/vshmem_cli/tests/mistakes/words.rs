@@ -88,7 +88,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "ls --pool",
         code: 2,
-        says: &["--pool needs a value"],
+        says: &["a value is required for '--pool"],
         proposes: "vshmem ls -m --pool job7",
     },
     Mistake {
@@ -120,7 +120,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "run --ftok dev true",
         code: 2,
-        says: &["--ftok cannot be \"dev\"", "there are path, inode"],
+        says: &["invalid value 'dev' for '--ftok", "path, inode"],
         proposes: "vshmem run ./producer",
     },
     Mistake {
@@ -128,7 +128,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool create job7 --size 8M --sparse --dax",
         code: 2,
-        says: &["--sparse", "--dax", "exclude each other"],
+        says: &["--sparse", "--dax", "cannot be used with"],
         proposes: "vshmem pool create --help",
     },
     Mistake {
@@ -144,7 +144,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool show job7 --as vmware",
         code: 2,
-        says: &["--as cannot be \"vmware\"", "qemu, libvirt"],
+        says: &["invalid value 'vmware' for '--as", "qemu, libvirt"],
         proposes: "vshmem pool show job7 --as libvirt --device plain",
     },
     Mistake {

@@ -106,8 +106,6 @@ pub fn unusable() {
         assert!(ran.err.contains(words), "{what}: {words:?} is not in: {}", ran.err);
     }
     let _ = std::fs::remove_file(&scratch);
-    run(Command::new(build::vshmem()).args(["pool", "create", "acceptance-small", "--size", "8K"]))
-        .refused(2, &["acceptance-small", "size is 8K", "must be from"]);
 }
 
 /// Inside a pool the modes of its objects are kept: by number of user and group.

@@ -2,9 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use vshmem_ipc::{
-    ClientRow, DomainRow, FoundBy, Kind, ObjectDetails, Particulars, Pool, WaiterRow,
-};
+use vshmem_ipc::{ClientRow, DomainRow, FoundBy, ObjectDetails, Particulars, Pool, WaiterRow};
 use vshmem_link::command_name;
 use vshmem_wire::{ClientState, DomainState, ProcessRef};
 
@@ -12,10 +10,10 @@ use super::lines::{
     ClientLine, Common, DomainLine, LockLine, PosixCommon, PosixQueueLine, PosixShmLine, QueueLine,
     SegmentLine, SemaphoreLine,
 };
-use crate::account;
 use crate::failure::{Failure, unreadable};
 use crate::here::is_here;
 use crate::pool::Participants;
+use crate::{account, show};
 
 /// Seconds without a sign of life after which a domain with clients is called silent.
 const SILENCE: u64 = 5;
@@ -241,14 +239,7 @@ impl View {
         let line = |row: vshmem_ipc::LockRow| LockLine {
             lock: match row.object {
                 None => "registry".to_owned(),
-                Some(object) => {
-                    let noun = match object.kind {
-                        Kind::Segment => "segment",
-                        Kind::Semaphore => "semaphore set",
-                        Kind::Queue => "queue",
-                    };
-                    format!("{noun} {}", object.index)
-                }
+                Some(object) => format!("{} {}", show::noun(object.kind), object.index),
             },
             holder: row.client.map(|client| self.participants.client(client)),
             committed: row.committed,
