@@ -39,18 +39,20 @@ setup-%:
 # have it, that is an error.
 WHOLE ?=
 build: setup
-	@$(MAKE) -s -j2 libraries command
+	@$(MAKE) -s -j2 libraries commands
 	@$(MAKE) -s manual library
 	@for part in 'openmpi' 'libfabric' 'kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem'; do \
 		$(MAKE_C) $$part || { echo "$${part%% *}: not built; the rest is"; [ -z "$(WHOLE)" ] || exit 1; }; done
 
 # At the same time: of each library the greater part is one thread's, that of what is optimized across crates.
-.PHONY: libraries command
+.PHONY: libraries commands
+COMMANDS = vshmem vshmem-lab vshmem-bench vshmem-manual
 libraries:
 	$(CARGO) build --release -p vshmem_preload -p vshmem_capi
-command:
-	@CARGO_TERM_PROGRESS_WHEN=never $(CARGO) build --profile command -p vshmem_cli
-	@cmp -s target/command/vshmem target/release/vshmem || install -D target/command/vshmem target/release/vshmem
+commands:
+	@CARGO_TERM_PROGRESS_WHEN=never $(CARGO) build --profile command $(COMMANDS:%=--bin %)
+	@for name in $(COMMANDS); do \
+		cmp -s target/command/$$name target/release/$$name || install -D target/command/$$name -t target/release || exit 1; done
 
 # Examples and benchmark kernels: plain C.
 programs: setup

@@ -29,10 +29,10 @@ D = $(DESTDIR)
 
 .PHONY: manual library install install-built uninstall deb tarball
 
-# Man pages and completions, from the command itself and from the header.
+# Man pages and completions, from the commands themselves and from the header.
 manual:
 	@rm -rf build/manual
-	@$(BIN_DIR)/vshmem manual build/manual
+	@$(BIN_DIR)/vshmem-manual build/manual
 	@mkdir -p build/manual/man3 build/manual/man5 build/manual/man7
 	@awk -v version=$(VERSION) -v directory=build/manual/man3 -v examples=@EXAMPLES@ \
 		-f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h
@@ -45,13 +45,14 @@ library:
 	@packaging/preload_sysv $(BIN_DIR)/libvshmem_preload.a $(BIN_DIR)/libvshmem_preload_sysv.so
 
 install-built:
-	@for file in $(BIN_DIR)/vshmem $(PRELOADED) $(VERSIONED) $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \
+	@for file in $(BIN_DIR)/vshmem $(BIN_DIR)/vshmem-lab $(BIN_DIR)/vshmem-bench $(PRELOADED) $(VERSIONED) $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \
 		[ -e "$$file" ] || { echo "$$file is not there. Run \`make build\` first, as the user who has Rust; install builds nothing" >&2; exit 1; }; done
 	@[ -e build/bench/pingpong_sysv ] || \
 		echo "build/bench is empty: \`vshmem bench\` will have no programs. \`make programs\` builds them" >&2
 
 install: install-built
 	install -D $(BIN_DIR)/vshmem $D$(PREFIX)/bin/vshmem
+	install -D $(BIN_DIR)/vshmem-lab $(BIN_DIR)/vshmem-bench -t $D$(OWN_LIBDIR)
 	install -D -m 644 $(PRELOADED) -t $D$(OWN_LIBDIR)
 	install -D -m 644 $(VERSIONED) $D$(LIBDIR)/$(INSTALLED_SONAME)
 	ln -sf $(INSTALLED_SONAME) $D$(LIBDIR)/$(SONAME)

@@ -42,12 +42,6 @@ pub enum Failure {
     /// The pool of Xen's cannot be served.
     #[error(transparent)]
     ServeXen(#[from] vshmem_serve::XenServeError),
-    /// A measurement did not take place.
-    #[error(transparent)]
-    Bench(#[from] vshmem_bench::Error),
-    /// The lab's own.
-    #[error(transparent)]
-    Lab(#[from] vshmem_lab::Error),
 }
 
 impl Failure {
@@ -70,7 +64,6 @@ impl Failure {
             Self::Usage(_)
                 | Self::Create(Name(_) | Limit(_) | Geometry { .. } | Prepare { .. })
                 | Self::Serve(vshmem_serve::ServeError::Vectors(_))
-                | Self::Lab(vshmem_lab::Error::Argument { .. })
         )
     }
 }

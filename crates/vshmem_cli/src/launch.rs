@@ -47,13 +47,49 @@ impl Component {
     }
 
     fn usual_places(&self) -> Vec<PathBuf> {
-        let command = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
-        let Some(beside) = command.as_deref().and_then(Path::parent) else { return Vec::new() };
+        let Some(beside) = own_directory() else { return Vec::new() };
         let folder = self.folder;
         [".".to_owned(), format!("../../build/{folder}"), format!("../lib/vshmem/{folder}")]
             .map(|at| beside.join(at))
             .to_vec()
     }
+}
+
+/// Where `vshmem` is, seen from any command of the project.
+fn own_directory() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let beside = own.parent()?;
+    match beside.ends_with("lib/vshmem") {
+        true => Some(beside.join("../../bin")),
+        false => Some(beside.to_owned()),
+    }
+}
+
+/// The first of these files that there is, seen from where `vshmem` is.
+pub(crate) fn beside(paths: &[&str]) -> Option<PathBuf> {
+    let directory = own_directory()?;
+    paths.iter().find_map(|path| directory.join(path).canonicalize().ok())
+}
+
+/// The `vshmem` command, for a program that carries out one of its verbs.
+///
+/// # Errors
+/// It is not where the program's own place says.
+pub fn vshmem() -> Result<PathBuf, Failure> {
+    match beside(&["vshmem"]) {
+        Some(command) => Ok(command),
+        None => failed(
+            "the command `vshmem` is neither beside this program nor in ../../bin. `make build` or `apt-get install vshmem` brings it there",
+        ),
+    }
+}
+
+/// What says in a guest of the lab that it is one, and what its host wants of it.
+pub const LAB_ORDERS: &str = "/run/vshmem/lab.json";
+
+/// Whether this process is in a guest of the lab.
+pub fn in_lab_guest() -> bool {
+    Path::new(LAB_ORDERS).exists()
 }
 
 /// The pool that the programs shall take: its name, and the kind of its link. `verb` is who asks.
@@ -75,7 +111,7 @@ pub fn pool(option: Option<&str>, verb: &str) -> Result<(String, &'static str), 
 
 /// How Open MPI's mpirun reaches the other guests of a lab; nothing elsewhere.
 pub fn mpirun_in_lab() -> Vec<Word> {
-    if !vshmem_lab::in_guest() {
+    if !in_lab_guest() {
         return Vec::new();
     }
     let (command, words) = LAB_SHELL;

@@ -20,7 +20,7 @@ fn not_run<T>(sentence: String) -> Result<T, Failure> {
     Err(Failure::NotRun(sentence))
 }
 
-/// This very program, which the lab and the benchmarks start again.
+/// This very program, which is started again for others.
 pub fn own_binary() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))

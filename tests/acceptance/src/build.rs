@@ -33,7 +33,7 @@ pub fn binaries() -> &'static Path {
         if let Some(place) = std::env::var_os("VSHMEM_BIN_DIR") {
             return PathBuf::from(place).canonicalize().expect("VSHMEM_BIN_DIR");
         }
-        let packages = ["vshmem_cli", "vshmem_preload", "vshmem_capi"];
+        let packages = ["vshmem_cli", "vshmem_lab_command", "vshmem_preload", "vshmem_capi"];
         must(cargo().args(["build", "--release"]).args(packages.map(|name| format!("-p{name}"))));
         must(Command::new("make").args(["-s", "library"]).current_dir(source()));
         target().join("release").canonicalize().expect("target/release")
@@ -61,6 +61,11 @@ pub fn driver() -> Option<PathBuf> {
 /// The `vshmem` command.
 pub fn vshmem() -> PathBuf {
     binaries().join("vshmem")
+}
+
+/// The program of `vshmem lab`, which guests begin with.
+pub fn lab() -> PathBuf {
+    binaries().join("vshmem-lab")
 }
 
 /// A directory with the same command and a preload library that dies at the named step of a change

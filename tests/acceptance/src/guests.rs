@@ -157,7 +157,7 @@ impl Guests {
             pool_name: Some(pool.name().to_owned()),
             binary_dir: build::binaries().to_owned(),
             stage: std::iter::once(build::actor()).chain(stage.iter().cloned()).collect(),
-            binary: Some(vshmem.clone()),
+            binary: Some(build::lab()),
             on_death: Some(words.collect()),
             notify,
             ..UpOptions::default()

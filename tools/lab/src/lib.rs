@@ -20,8 +20,7 @@
 //!
 //! Imports point from a line of this table to lines above it only.
 //!
-//! Two hidden verbs must be offered by the binary that uses this crate: [`KEEPER_VERB`], which
-//! calls [`keeper()`], and [`INIT_VERB`], which calls [`guest_init`].
+//! A binary that boots guests is also their keeper and their PID 1: it begins with [`hidden_verb`].
 #![forbid(unsafe_code)]
 
 mod check;
@@ -36,13 +35,26 @@ mod peer_guest;
 mod transport;
 
 pub use error::{Error, GuestFault, Result};
-pub use init::guest_init;
-pub use keeper::keeper;
 pub use lab::Lab;
 pub use machine::kvm_boots_guests;
-pub use model::names::{INIT_VERB, KEEPER_VERB};
+pub use model::boot::ORDERS;
 pub use model::{
     Acceleration, Device, GuestKind, GuestListing, GuestState, Listing, Missing, Server, UpOptions,
 };
 pub use peer_guest::{exec_in_peer, in_guest};
 pub use transport::request::{ExecRequest, Streams};
+
+use std::ffi::OsString;
+
+use model::names::{INIT_VERB, KEEPER_VERB};
+
+/// Carries out one of the verbs that only the lab itself calls, PID 1 of a guest among them; none if
+/// the words behind the program's name are others. The kernel decides about the words that PID 1
+/// gets, so they are not for a command line's parser.
+pub fn hidden_verb(words: &[OsString]) -> Option<Result<()>> {
+    match words.first()?.to_str()? {
+        INIT_VERB => Some(init::guest_init()),
+        KEEPER_VERB => Some(keeper::keeper(&words[1..])),
+        _ => None,
+    }
+}

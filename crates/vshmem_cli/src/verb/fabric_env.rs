@@ -125,7 +125,7 @@ impl FabricEnv {
         let mut words = core(&pool, &provider(self.components.as_deref())?);
         if let Some(library) = self.library {
             words.extend(library.words(&words));
-            if vshmem_lab::in_guest() {
+            if launch::in_lab_guest() {
                 words.extend(library.words_in_lab());
             }
         }

@@ -1,15 +1,13 @@
 //! The verbs that are not about pools themselves.
 
 pub mod agent;
-pub mod bench;
 pub mod doctor;
 pub mod fabric_env;
-pub mod lab;
 pub mod ls;
-pub mod manual;
 pub mod metrics;
 pub mod mpi_env;
 pub mod plan;
 pub mod rm;
 pub mod run;
+pub mod tool;
 pub mod top;

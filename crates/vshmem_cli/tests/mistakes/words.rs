@@ -28,14 +28,6 @@ pub const ROWS: &[Mistake] = &[
         proposes: "vshmem pool create --help",
     },
     Mistake {
-        what: "completions, as other commands have them",
-        setup: nothing,
-        line: "completions bash",
-        code: 2,
-        says: &["no verb \"completions\""],
-        proposes: "vshmem manual --help",
-    },
-    Mistake {
         what: "an option in front of the verb",
         setup: nothing,
         line: "--pool job7 ls",

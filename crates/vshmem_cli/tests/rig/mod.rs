@@ -154,12 +154,16 @@ pub fn write_program(path: &Path, bytes: &[u8]) {
 
 /// Writes a copy of the command that others may run, as [`write_program`] does.
 pub fn copy_command(path: &Path) {
-    let copied = Command::new("install")
-        .args(["-m", "755", env!("CARGO_BIN_EXE_vshmem")])
-        .arg(path)
-        .status();
-    assert!(copied.unwrap().success(), "{path:?} was not written");
+    copy(Path::new(env!("CARGO_BIN_EXE_vshmem")), path);
 }
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("install").args(["-m", "755"]).args([from, to]).status();
+    assert!(copied.unwrap().success(), "{to:?} was not written");
+}
+
+/// The programs of `vshmem lab` and `vshmem bench`, which a build leaves beside the command.
+const TOOLS: [&str; 2] = ["vshmem-lab", "vshmem-bench"];
 
 /// Waits for a state; the bound only ends a test that has failed.
 pub fn until(what: &str, mut state: impl FnMut() -> bool) {
@@ -180,6 +184,11 @@ impl Installed {
         let directory = tempfile::tempdir().unwrap();
         let binary = directory.path().join("vshmem");
         copy_command(&binary);
+        let beside = Path::new(env!("CARGO_BIN_EXE_vshmem"));
+        for tool in TOOLS.map(|name| beside.with_file_name(name)).iter().filter(|one| one.exists())
+        {
+            copy(tool, &binary.with_file_name(tool.file_name().unwrap()));
+        }
         let source = directory.path().join("nothing.c");
         fs::write(&source, "int vshmem_nothing;\n").unwrap();
         let library = directory.path().join("libvshmem_preload.so");

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use vshmem_lab::{GuestKind, INIT_VERB, KEEPER_VERB, Lab};
+use vshmem_lab::{GuestKind, Lab};
 
 use guest::{Ground, Tally};
 use plan::Batch;
@@ -40,8 +40,9 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let verb = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let done = match verb {
-        KEEPER_VERB => vshmem_lab::keeper(&words[1..]).map_err(|error| error.to_string()),
-        INIT_VERB => vshmem_lab::guest_init().map_err(|error| error.to_string()),
+        _ if let Some(done) = vshmem_lab::hidden_verb(&words) => {
+            done.map_err(|error| error.to_string())
+        }
         guest::RUNNER => guest::be_runner().map_err(|error| error.to_string()),
         _ if std::env::var_os(run::SCENARIO).is_some() => {
             run::be_child();

@@ -188,7 +188,8 @@ fn can_use(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 macro_rules! can_use {
-    ($($name:ident $symbol:literal $page:literal ($($word:ident: $kind:ty),*) ($($last:ident: $last_kind:ty),*)),*) => {$(
+    ($($name:ident $symbol:literal $page:literal
+        ($($word:ident: $kind:ty),*) ($($last:ident: $last_kind:ty),*)),*) => {$(
         #[doc = $page]
         ///
         /// # Safety

@@ -89,7 +89,7 @@ impl Xen {
             memory_mib: MEMORY_MIB,
             binary_dir: build::binaries().to_owned(),
             stage: programs(),
-            binary: Some(build::vshmem()),
+            binary: Some(build::lab()),
             ..UpOptions::default()
         });
         let lab = lab.unwrap_or_else(|error| panic!("lab {name}: {error}"));

@@ -89,8 +89,8 @@ fn build(commit: &str, target: &Path) -> Result<()> {
     built.map(drop)
 }
 
-/// The library of System V's calls alone, which the linker makes and not cargo; a commit from before
-/// there was one has none.
+/// The library of System V's calls alone, which the linker makes and not cargo; a commit from
+/// before there was one has none.
 fn smaller_library(tree: &Path, directory: &Path) -> Result<String> {
     let script = tree.join("packaging/preload_sysv");
     if !script.is_file() {

@@ -77,7 +77,6 @@ impl Guests {
             swap_mib: materials.memory.swap_mebibytes,
             pool: Some(pool.path().to_owned()),
             pool_name: Some(pool.name().to_owned()),
-            binary: Some(materials.command.to_owned()),
             binary_dir: materials.command.parent().unwrap_or(Path::new(".")).to_owned(),
             count: materials.guests,
             stage: materials.stage.to_vec(),

@@ -154,8 +154,9 @@ fn begin(
 }
 
 /// What guests find at `/run/vshmem/bin`. Programs ask for the last one, the library's soname.
-const OFFERED: [&str; 5] = [
+const OFFERED: [&str; 6] = [
     "vshmem",
+    "vshmem-lab",
     "libvshmem_preload.so",
     "libvshmem_preload_sysv.so",
     "libvshmem.so",

@@ -46,7 +46,7 @@ pub(crate) const READY: &str = "vshmem-lab: ready";
 pub(crate) const BIN: &str = "/run/vshmem/bin";
 
 /// In the guest: what the agent and clients of the peer guests know. Readable by root.
-pub(crate) const ORDERS: &str = "/run/vshmem/lab.json";
+pub const ORDERS: &str = "/run/vshmem/lab.json";
 
 /// The name under which the kernel looks for PID 1.
 pub(crate) const INIT: &str = "/init";

@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use vshmem_lab::{INIT_VERB, KEEPER_VERB, Lab};
+use vshmem_lab::Lab;
 
 use crate::{peer, rig};
 
@@ -17,8 +17,9 @@ pub fn main(tests: &[&[Test]]) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let verb = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let done = match verb {
-        KEEPER_VERB => vshmem_lab::keeper(&words[1..]).map_err(|error| error.to_string()),
-        INIT_VERB => vshmem_lab::guest_init().map_err(|error| error.to_string()),
+        _ if let Some(done) = vshmem_lab::hidden_verb(&words) => {
+            done.map_err(|error| error.to_string())
+        }
         peer::ECHO => peer::echo(),
         peer::ASK => peer::ask(&words[1..]),
         rig::UP => rig::up_only(&words[1..]),

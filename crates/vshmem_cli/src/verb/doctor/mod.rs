@@ -1,6 +1,7 @@
 //! `vshmem doctor`: what this machine has and lacks.
 
 pub mod devices;
+mod lab;
 mod left;
 mod limits;
 mod line;
@@ -13,12 +14,11 @@ mod shared_memory;
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_lab::{GuestKind, Lab};
 use vshmem_session::Whose;
 
 use crate::choice::{self, Choice};
 use crate::failure::Outcome;
-use crate::{pool, show};
+use crate::{built, pool, show};
 
 use line::Line;
 use origin::Origin;
@@ -58,8 +58,7 @@ impl Doctor {
         needed.push(monitors::mpi(&origin));
         if origin != Origin::LabGuest {
             needed.extend(monitors::libvirt());
-            needed.extend([lab("lab, UML guests (optional)", GuestKind::Uml)]);
-            needed.extend([lab("lab, QEMU guests (optional)", GuestKind::Qemu)]);
+            needed.extend(lab::lines());
             needed.extend([driver(&origin)]);
         }
         let lines = needed;
@@ -169,21 +168,10 @@ fn chosen() -> Line {
     }
 }
 
-fn lab(what: &'static str, kind: GuestKind) -> Line {
-    let missing = Lab::check(kind);
-    if missing.is_empty() {
-        return Line::good(what, "they can be booted");
-    }
-    let found: Vec<String> =
-        missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
-    let remedies: Vec<String> = missing.iter().map(|one| one.remedy.clone()).collect();
-    Line::bad(what, found.join("; "), remedies.join("; "))
-}
-
 /// The driver that the lab gives to its QEMU guests.
 fn driver(origin: &Origin) -> Line {
     const WHAT: &str = "driver for QEMU guests (optional)";
-    match super::lab::built_driver() {
+    match built::driver() {
         Some(path) => Line::good(WHAT, path.display().to_string()),
         None => Line::note(
             WHAT,

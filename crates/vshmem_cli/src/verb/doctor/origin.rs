@@ -26,7 +26,7 @@ const ON_THE_HOST: &str =
 impl Origin {
     /// Of this process.
     pub fn find() -> Self {
-        if vshmem_lab::in_guest() {
+        if crate::launch::in_lab_guest() {
             return Self::LabGuest;
         }
         let command = std::env::current_exe().and_then(|path| path.canonicalize());

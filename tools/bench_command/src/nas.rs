@@ -1,0 +1,136 @@
+//! `vshmem bench mpi --nas`: the NAS Parallel Benchmarks that somebody has built, through the pool
+//! between two guests and in Open MPI's own shared memory in one kernel, in turns.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use vshmem_bench::{Order, ratios, take_turns};
+
+use crate::failure::{Failure, Outcome, failed};
+use vshmem_cli::show;
+use vshmem_cli::table::Table;
+
+use crate::mpi_jobs::{Guests, in_one_kernel, spread};
+
+/// The codes that there are.
+const CODES: [&str; 8] = ["bt", "cg", "ep", "ft", "is", "lu", "mg", "sp"];
+
+/// A program of the suite.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    path: PathBuf,
+    name: String,
+}
+
+/// Whether a file is a code for so many processes: `ft.A.2`, or `ft.A.x` for any number.
+fn is_code(name: &str, processes: u32) -> bool {
+    let mut parts = name.split('.');
+    let (code, class, count) = (parts.next(), parts.next(), parts.next());
+    let small = |class: &str| ["S", "W", "A", "B", "C", "D", "E"].contains(&class);
+    code.is_some_and(|code| CODES.contains(&code))
+        && class.is_some_and(small)
+        && count.is_some_and(|count| count == "x" || count == processes.to_string())
+        && parts.next().is_none()
+}
+
+/// Those of a directory, in the order of their names.
+pub(crate) fn programs(path: &Path, processes: u32) -> Result<Vec<Program>, Failure> {
+    let unreadable = |error| Failure::failed(format!("{}: {error}", path.display()));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_code(&name, processes) {
+            found.push(Program { path: entry.path(), name });
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    if found.is_empty() {
+        return failed(format!(
+            "{}: no program of the NAS Parallel Benchmarks for {processes} processes is there. `make ft CLASS=A` in the suite's NPB-MPI directory builds bin/ft.A.x",
+            path.display()
+        ));
+    }
+    Ok(found)
+}
+
+/// Measures each in turns, and shows what took how long.
+pub(crate) fn measure(
+    programs: &[Program],
+    processes: u32,
+    pairs: u32,
+    guests: &Guests,
+) -> Outcome {
+    let mut times = Table::new(
+        &format!("Seconds: median of {pairs} interleaved runs (smallest .. largest)"),
+        &["code", "vader, 1 kernel", "vshmem, 2 guests", "vshmem / vader"],
+    );
+    for program in programs {
+        guests.deliver(&program.path, &program.name)?;
+        let runs =
+            take_turns(&[false, true], pairs as usize, Order::Rotating, |pair, in_guests| {
+                let who = if *in_guests { "vshmem, 2 guests" } else { "vader, 1 kernel" };
+                eprintln!("vshmem: {}, run {} of {pairs}: {who}", program.name, pair + 1);
+                let text = match in_guests {
+                    true => guests.job(processes, "", &program.name)?,
+                    false => in_one_kernel(processes, &[], &[program.path.as_os_str()])?,
+                };
+                seconds(&text).ok_or_else(|| {
+                    let name = &program.name;
+                    Failure::failed(format!(
+                        "{name}: {who}: it did not end with SUCCESSFUL and a time"
+                    ))
+                })
+            })?;
+        let shown = |seconds: f64| format!("{seconds:.2}");
+        let factor = |value: f64| format!("{value:.2}x");
+        times.row(vec![
+            program.name.clone(),
+            spread(&runs[0], &shown),
+            spread(&runs[1], &shown),
+            spread(&ratios(&runs[1], &runs[0]), &factor),
+        ]);
+    }
+    let begins = |code: &&str| programs.iter().any(|program| program.name.starts_with(*code));
+    let missing: Vec<&str> = CODES.into_iter().filter(|code| !begins(code)).collect();
+    show::line(format!("NAS Parallel Benchmarks, {processes} processes"))?;
+    show::text(&format!("\n{times}"))?;
+    if !missing.is_empty() {
+        show::line(format!("Not found for {processes} processes: {}", missing.join(", ")))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `Time in seconds = 12.34`, of a run whose result is right.
+fn seconds(text: &str) -> Option<f64> {
+    let after = |words: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(words))?;
+        line.split('=').nth(1).map(str::trim)
+    };
+    (after("Verification")? == "SUCCESSFUL").then(|| after("Time in seconds")?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_known_by_their_names() {
+        assert!(is_code("ft.A.2", 2) && is_code("cg.S.x", 4) && is_code("is.C.16", 16));
+        for name in ["ft.A.4", "ft.A", "ft.Z.2", "xx.A.2", "ft.A.2.old", "README"] {
+            assert!(!is_code(name, 2), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_time_counts_when_the_result_is_right() {
+        let text = |verdict| {
+            format!(
+                " FT Benchmark Completed.\n Time in seconds =  12.34\n Verification =  {verdict}\n"
+            )
+        };
+        assert_eq!(seconds(&text("SUCCESSFUL")), Some(12.34));
+        assert_eq!(seconds(&text("UNSUCCESSFUL")), None);
+        assert_eq!(seconds(""), None);
+    }
+}
