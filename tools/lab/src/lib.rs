@@ -48,7 +48,7 @@ use std::ffi::OsString;
 
 use model::names::{INIT_VERB, KEEPER_VERB};
 
-/// Carries out one of the verbs that only the lab itself calls, PID 1 of a guest among them; none if
+/// Carries out a verb that only the lab itself calls, PID 1 of a guest among them; none if
 /// the words behind the program's name are others. The kernel decides about the words that PID 1
 /// gets, so they are not for a command line's parser.
 pub fn hidden_verb(words: &[OsString]) -> Option<Result<()>> {
