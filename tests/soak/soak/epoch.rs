@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use vshmem_ipc::{Client, Errno, Pool, PoolSpace, Superuser};
+use vshmem_acceptance::{build, run as run_command};
+use vshmem_ipc::{Client, ClientRow, Errno, Pool, PoolSpace, Superuser};
 use vshmem_session::{Session, is_gone, open_pool};
 
 use crate::journal::{Accounts, Journal, Seen};
@@ -16,7 +18,7 @@ pub use crate::objects::Objects;
 use crate::objects::{FAST, MAGIC, MOVED, MOVED_SEMAPHORES, TOKENS, receive, values};
 use crate::random::Random;
 use crate::worker_pool::{
-    CREW_FIRST, CREW_WORKERS, STORM_FIRST, STORM_WORKERS, Storm, Tally, WorkerPool,
+    CREW_FIRST, CREW_WORKERS, FAR_STORM_FIRST, STORM_FIRST, STORM_WORKERS, Storm, Tally, WorkerPool,
 };
 
 /// The pool and what stays in it.
@@ -26,6 +28,8 @@ pub struct Ground {
     pub place: PathBuf,
     pub journals: PathBuf,
     pub on: Objects,
+    /// Whether there is a second domain.
+    pub has_far: bool,
     /// What is in use when only the objects are there.
     pub bare: PoolSpace,
 }
@@ -88,9 +92,11 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
         told.and(Ok((tally?, strict?)))
     })?;
     let mut tally = tally;
-    quiet(&session)?;
+    quiet(ground, &session)?;
     let mut accounts = Accounts::default();
-    for (first, workers) in [(STORM_FIRST, STORM_WORKERS), (CREW_FIRST, CREW_WORKERS)] {
+    for (first, workers) in
+        [(STORM_FIRST, STORM_WORKERS), (FAR_STORM_FIRST, STORM_WORKERS), (CREW_FIRST, CREW_WORKERS)]
+    {
         let journal = Journal::open(&ground.journals, first).map_err(said("a journal"))?;
         accounts.add(&journal, workers).map_err(said("a journal"))?;
     }
@@ -139,13 +145,18 @@ fn load(
     random: &mut Random,
 ) -> Result<Tally, String> {
     let me = session.client();
-    let mut storm = Storm::start(&ground.name, &ground.journals, &ground.on, random.roll(1 << 30))?;
+    let mut start = |first| {
+        Storm::start(first, &ground.name, &ground.journals, &ground.on, random.roll(1 << 30))
+    };
+    let mut storm = start(STORM_FIRST)?;
+    let mut far_storm = if ground.has_far { Some(start(FAR_STORM_FIRST)?) } else { None };
     let mut worker_pool = WorkerPool::start(&ground.place, &ground.journals, &ground.on, random)?;
     let mut tally = Tally::default();
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
         std::thread::sleep(Duration::from_micros(random.roll(30_000)));
         storm.look()?;
+        far_storm.as_mut().map_or(Ok(()), Storm::look)?;
         worker_pool.strike(session, random)?;
         let sum: u32 = values(me, ground.on.moved).map_err(said("GETALL"))?.iter().sum();
         if sum != MOVED * u32::from(MOVED_SEMAPHORES) {
@@ -154,6 +165,14 @@ fn load(
         if random.roll(64) == 0 && end_agent(me)? {
             tally.agents += 1;
         }
+    }
+    if let Some(far_storm) = far_storm {
+        let dies_whole = random.even();
+        tally.add(if dies_whole {
+            far_storm.kill_domain(&ground.journals)?
+        } else {
+            far_storm.end()?
+        });
     }
     tally.add(worker_pool.end(session)?);
     tally.add(storm.end()?);
@@ -176,20 +195,32 @@ fn end_agent(me: &Client) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Waits until no other process is a client, as an agent reaps dead clients.
-fn quiet(session: &Session) -> Result<(), String> {
+/// Waits until no other process is a client, as an agent reaps dead clients and, once a second,
+/// domains that have ended.
+fn quiet(ground: &Ground, session: &Session) -> Result<(), String> {
     let me = session.client();
     let begun = Instant::now();
+    let mut looked = 0;
     loop {
         let rows = me.pool().clients().map_err(said("the clients"))?;
-        let others: Vec<_> = rows.iter().filter(|row| row.index != me.client_slot()).collect();
+        let others: Vec<&ClientRow> =
+            rows.iter().filter(|row| row.index != me.client_slot()).collect();
         if others.is_empty() {
             return me
                 .free_joining_slots(me.domain(), &|pid| is_gone(pid, 0))
                 .map_err(said("reaping"));
         }
-        end_agent(me)?;
-        for row in &others {
+        let (here, far): (Vec<&ClientRow>, Vec<&ClientRow>) =
+            others.iter().copied().partition(|row| row.domain == me.domain());
+        if far.is_empty() {
+            end_agent(me)?;
+        } else if begun.elapsed() > looked * Duration::from_secs(1) {
+            // The one that was there may have been killed.
+            looked += 1;
+            let place = ground.place.display().to_string();
+            run_command(Command::new(build::vshmem()).args(["agent", "--pool", &place]));
+        }
+        for row in &here {
             if is_gone(row.pid, row.start) {
                 me.reap_process(row.pid, vshmem_session::is_gone).map_err(said("reaping"))?;
             }

@@ -72,7 +72,11 @@ fn prepare(pool: &Pool) -> Result<Ground, String> {
     session.leave().map_err(|errno| format!("leaving: {errno}"))?;
     let journals = std::env::temp_dir().join(format!("vshmem-soak-{}", std::process::id()));
     let bare = epoch::room(&epoch::look_at(&place)?)?;
-    Ok(Ground { name: pool.0.clone(), place, journals, on, bare })
+    let has_far = worker_pool::can_be_far();
+    if !has_far {
+        println!("SKIPPED: a second domain: `unshare --pid` needs root");
+    }
+    Ok(Ground { name: pool.0.clone(), place, journals, on, has_far, bare })
 }
 
 /// Ends this process when an epoch hangs, with the locks of the pool for a last word.
@@ -124,11 +128,12 @@ fn soak() -> Result<(), String> {
     let _ = std::fs::remove_dir_all(&ground.journals);
     let took = start.elapsed().as_secs_f64();
     println!(
-        "soak: {} processes killed ({:.1}/s), {} stopped, {} agents killed, {} operations ({:.0}/s), {} messages, in {epochs} epochs and {took:.0} s",
+        "soak: {} processes killed ({:.1}/s), {} stopped, {} agents and {} domains killed, {} operations ({:.0}/s), {} messages, in {epochs} epochs and {took:.0} s",
         all.kills,
         all.kills as f64 / took,
         all.stops,
         all.agents,
+        all.domains,
         all.operations,
         all.operations as f64 / took,
         all.messages,

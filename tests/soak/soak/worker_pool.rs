@@ -13,8 +13,9 @@ use crate::journal::Journal;
 use crate::objects::{FIRST_KEY, Objects};
 use crate::random::Random;
 
-/// Numbers of the C programs' workers.
+/// Numbers of the C programs' workers, in this domain and in the other one.
 pub const STORM_FIRST: u32 = 1;
+pub const FAR_STORM_FIRST: u32 = 51;
 pub const STORM_WORKERS: u32 = 6;
 /// Numbers of the Rust workers.
 pub const CREW_FIRST: u32 = 101;
@@ -24,6 +25,7 @@ pub const CREW_WORKERS: u32 = 4;
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tally {
     pub kills: u64,
+    pub domains: u64,
     pub stops: u64,
     pub agents: u64,
     pub operations: u64,
@@ -33,6 +35,7 @@ pub struct Tally {
 impl Tally {
     pub fn add(&mut self, other: Self) {
         self.kills += other.kills;
+        self.domains += other.domains;
         self.stops += other.stops;
         self.agents += other.agents;
         self.operations += other.operations;
@@ -40,20 +43,63 @@ impl Tally {
     }
 }
 
+/// Runs a command in a PID namespace of its own, a domain, which ends with it. Its first process
+/// takes in orphans, as agents are.
+const FAR: [&str; 8] =
+    ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", "\"$@\"; exit $?"];
+
+/// Whether this machine lets us make one.
+pub fn can_be_far() -> bool {
+    let mut command = Command::new(FAR[0]);
+    command.args(&FAR[1..]).args(["sh", "true"]).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// programs/storm.c under `vshmem run`.
 pub struct Storm {
     child: Child,
+    first: u32,
 }
 
 impl Storm {
-    pub fn start(pool: &str, journals: &Path, on: &Objects, seed: u64) -> Result<Self, String> {
+    /// With workers from `first` on: [`STORM_FIRST`] here, [`FAR_STORM_FIRST`] in another domain.
+    pub fn start(
+        first: u32,
+        pool: &str,
+        journals: &Path,
+        on: &Objects,
+        seed: u64,
+    ) -> Result<Self, String> {
         let program = build::programs("tests/soak/programs").join("storm");
         let mut command = Command::new(build::vshmem());
+        if first == FAR_STORM_FIRST {
+            command = Command::new(FAR[0]);
+            command.args(&FAR[1..]).arg("sh").arg(build::vshmem());
+        }
         command.args(["run", "--pool", pool, "--"]).arg(program).arg(journals);
-        command.arg(seed.to_string()).arg(STORM_WORKERS.to_string()).arg(STORM_FIRST.to_string());
+        command.arg(seed.to_string()).arg(STORM_WORKERS.to_string()).arg(first.to_string());
         command.args(on.ids().map(|id| id.to_string())).arg(FIRST_KEY.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Self { child: command.spawn().map_err(|error| format!("{command:?}: {error}"))? })
+        let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        Ok(Self { child, first })
+    }
+
+    /// Kills it with all its workers and its domain's agent at once, as a container ends.
+    pub fn kill_domain(mut self, journals: &Path) -> Result<Tally, String> {
+        // The namespace's first process: it is not over before all others are.
+        let unshare = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children"));
+        let children = children.map_err(|error| error.to_string())?;
+        let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        let first = first.and_then(Pid::from_raw).ok_or("the other domain has no first process")?;
+        kill_process(first, Signal::KILL).map_err(|error| error.to_string())?;
+        self.child.wait().map_err(|error| error.to_string())?;
+        let journal = Journal::open(journals, self.first).map_err(|error| error.to_string())?;
+        for worker in self.first..self.first + STORM_WORKERS {
+            journal.write_doubts(worker).map_err(|error| error.to_string())?;
+        }
+        let kills = u64::from(STORM_WORKERS);
+        Ok(Tally { kills, domains: 1, ..Tally::default() })
     }
 
     /// An error when it has ended, which it must not by itself.
