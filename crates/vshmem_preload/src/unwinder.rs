@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::next::next;
+use vshmem_process::next::next;
 
 /// The C library loads it for a cancellation, and C++ for an exception.
 const LIBRARY: &CStr = c"libgcc_s.so.1";

@@ -73,7 +73,7 @@ const LEFT_TO_OTHERS: &[(&[&str], &str, &str)] = &[
         "rustix, or a function of vshmem_mem",
     ),
     (
-        &["vshmem_sync", "vshmem_ipc", "vshmem_preload"],
+        &["vshmem_sync", "vshmem_ipc", "vshmem_process", "vshmem_preload"],
         "std::thread::sleep",
         "the wait queue, which a wake ends",
     ),

@@ -40,13 +40,13 @@ macro_rules! by_address {
                 extern "C" fn at_load() {
                     find();
                     let outside = outside as Next as *mut libc::c_void;
-                    $crate::attached::bounds::$bounds.register(&TARGET, outside);
+                    vshmem_process::attached::bounds::$bounds.register(&TARGET, outside);
                 }
                 at_load
             };
 
             fn find() {
-                let found = $crate::next::Symbol::$kind($name).look_up();
+                let found = vshmem_process::next::Symbol::$kind($name).look_up();
                 if !found.is_null() {
                     FOUND.store(found, Ordering::Relaxed);
                     // Not where calls are diverted.
@@ -71,7 +71,7 @@ macro_rules! by_address {
             unsafe extern "C" fn outside(at: *mut $theirs) -> c_int {
                 // SAFETY: by the caller's contract.
                 unsafe {
-                    if $crate::attached::bounds::$bounds.hold_outside(at.addr()) {
+                    if vshmem_process::attached::bounds::$bounds.hold_outside(at.addr()) {
                         within(at)
                     } else {
                         libcs(at)
@@ -107,7 +107,7 @@ macro_rules! by_address {
             pub(super) unsafe extern "C-unwind" fn within(at: *mut $theirs) -> c_int {
                 // SAFETY: by the caller's contract.
                 unsafe {
-                    match $crate::process_shared::whose::$whose(at) {
+                    match vshmem_process::process_shared::whose::$whose(at) {
                         Whose::Pools(shared) => $ours(shared),
                         Whose::Uninitialised => $invalid,
                         Whose::Libcs => libcs(at),
@@ -134,8 +134,8 @@ macro_rules! by_address {
                 "jmp qword ptr [rip + {target}]",
                 ".cfi_endproc",
                 ".p2align 5", // the next of them
-                bits = const $crate::attached::bounds::RANGE_BITS,
-                bounds = sym $crate::attached::bounds::$bounds,
+                bits = const vshmem_process::attached::bounds::RANGE_BITS,
+                bounds = sym vshmem_process::attached::bounds::$bounds,
                 within = sym $symbol::within,
                 target = sym $symbol::TARGET,
             )
@@ -150,7 +150,7 @@ macro_rules! by_address {
         pub unsafe extern "C" fn $symbol(at: *mut $theirs) -> c_int {
             // SAFETY: by the caller's contract.
             unsafe {
-                if $crate::attached::bounds::$bounds.has_in_range(at.addr()) {
+                if vshmem_process::attached::bounds::$bounds.has_in_range(at.addr()) {
                     $symbol::within(at)
                 } else {
                     $symbol::onwards(at)

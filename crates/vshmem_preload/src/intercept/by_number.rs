@@ -3,9 +3,9 @@
 
 use libc::{c_int, c_long, c_uint, iovec, off_t};
 
-use crate::next::pass_on;
-use crate::posix::transfer::{Transfer, Way};
-use crate::posix::{adopt, follow, seek, size, state};
+use vshmem_process::next::pass_on;
+use vshmem_process::posix::transfer::{Transfer, Way};
+use vshmem_process::posix::{adopt, follow, seek, size, state};
 
 /// A call by number on a descriptor; `None` where it is none.
 ///

@@ -5,8 +5,8 @@ use vshmem_ipc::{Client, Errno, Kind, is_pool_id};
 use vshmem_session::Owner;
 use vshmem_wire::INDEX_BASE;
 
-use crate::errno;
-use crate::session::{current, exit, home_namespace, route};
+use vshmem_process::errno;
+use vshmem_process::session::{current, exit, home_namespace, route};
 
 /// IPC_INFO, the same for all kinds.
 pub const IPC_INFO: c_int = 3;

@@ -3,8 +3,8 @@
 use libc::{c_char, c_int, c_ulong, c_void, gid_t, size_t, uid_t};
 use vshmem_mem::Confined;
 
-use crate::next::next;
-use crate::session::{adjustments, caller, confined, home_namespace, join};
+use vshmem_process::next::next;
+use vshmem_process::session::{adjustments, caller, confined, home_namespace, join};
 
 macro_rules! noticed {
     ($($name:ident, $symbol:literal, ($($argument:ident: $type:ty),*);)*) => {

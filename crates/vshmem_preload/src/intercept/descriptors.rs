@@ -5,8 +5,8 @@
 
 use libc::{c_int, c_uint, off_t};
 
-use crate::next::next;
-use crate::posix::follow;
+use vshmem_process::next::next;
+use vshmem_process::posix::follow;
 
 /// close(2).
 ///

@@ -5,7 +5,7 @@ use std::arch::naked_asm;
 
 use libc::{c_char, c_int, c_void};
 
-use crate::next::{Next, Symbol};
+use vshmem_process::next::{Next, Symbol};
 
 /// `mode` of dlopen without RTLD_DEEPBIND.
 const KEPT: c_int = !libc::RTLD_DEEPBIND;

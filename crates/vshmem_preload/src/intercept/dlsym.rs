@@ -10,7 +10,7 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_void};
 
-use crate::symbols::{self, Behind};
+use vshmem_process::symbols::{self, Behind};
 
 static DLSYM: Behind = Behind::new(c"dlsym");
 static DLVSYM: Behind = Behind::new(c"dlvsym");

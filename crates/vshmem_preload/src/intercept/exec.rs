@@ -3,11 +3,11 @@
 
 use libc::{c_char, c_int};
 
-use crate::errno;
-use crate::next::next;
-use crate::session::environment::Environment;
-use crate::session::exec::detached;
-use crate::session::outside::{self, Program};
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::session::environment::Environment;
+use vshmem_process::session::exec::detached;
+use vshmem_process::session::outside::{self, Program};
 
 /// execve(2).
 ///

@@ -12,10 +12,10 @@ use libc::{FILE, c_char, c_int, mode_t};
 use vshmem_ipc::{Errno, Kind};
 use vshmem_session::Owner;
 
-use crate::next::{next, system_call};
-use crate::posix::adopt;
-use crate::session::route;
-use crate::{errno, process};
+use vshmem_process::next::{next, system_call};
+use vshmem_process::posix::adopt;
+use vshmem_process::session::route;
+use vshmem_process::{errno, process};
 
 /// Whether the kernel's list of a kind would not tell all.
 fn incomplete(kind: Kind) -> bool {

@@ -10,8 +10,8 @@ use libc::{c_char, c_int, key_t};
 use vshmem_ipc::Errno;
 use vshmem_wire::fnv1a_32;
 
-use crate::errno;
-use crate::next::next;
+use vshmem_process::errno;
+use vshmem_process::next::next;
 
 /// ftok(3).
 ///

@@ -4,11 +4,11 @@
 use libc::{__rlimit_resource_t, RLIMIT_AS, RLIMIT_NOFILE, c_int, pid_t, rlimit, rlimit64};
 use vshmem_session::Posix;
 
-use crate::attached::mapping_cache;
-use crate::errno;
-use crate::next::next;
-use crate::object_descriptors::open;
-use crate::session::{join, route};
+use vshmem_process::attached::mapping_cache;
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::object_descriptors::open;
+use vshmem_process::session::{join, route};
 
 /// To be called before a limit of this process is set: joins while there are descriptors and
 /// addresses to join with, and keeps no mapping of what is detached where addresses are bounded.

@@ -3,10 +3,10 @@
 
 use libc::{c_int, c_uint, c_ulong, c_void, off_t, size_t};
 
-use crate::attached::attach_table::Marks;
-use crate::mapping::{advice, protect, remap, unmap};
-use crate::next::{next, system_call};
-use crate::posix::map::{self, Request};
+use vshmem_process::attached::attach_table::Marks;
+use vshmem_process::mapping::{advice, protect, remap, unmap};
+use vshmem_process::next::{next, system_call};
+use vshmem_process::posix::map::{self, Request};
 
 /// munmap(2).
 ///

@@ -3,12 +3,12 @@
 use libc::{c_char, c_int, c_uint, mode_t, mq_attr, mqd_t, sigevent, size_t, ssize_t, timespec};
 use vshmem_session::Posix;
 
-use crate::errno;
-use crate::next::next;
-use crate::object_descriptors::{OpenQueue, open};
-use crate::posix::{adopt, follow, mq_notify, name, queue};
-use crate::session::cancel::uncancelled;
-use crate::session::route;
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::object_descriptors::{OpenQueue, open};
+use vshmem_process::posix::{adopt, follow, mq_notify, name, queue};
+use vshmem_process::session::cancel::uncancelled;
+use vshmem_process::session::route;
 
 /// The queue of the pool that a descriptor is of. One that has come from elsewhere is looked at
 /// once.

@@ -3,12 +3,12 @@
 use libc::{c_int, c_long, c_ushort, c_void, key_t, size_t, ssize_t};
 use vshmem_ipc::{Client, Errno, Kind, QueueStat, Receive, SHORT_BYTES};
 
-use crate::errno;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
-use crate::mapping::user;
-use crate::next::next;
-use crate::session::caller::Credentials;
-use crate::session::{cancel, current, home_namespace, route};
+use vshmem_process::errno;
+use vshmem_process::mapping::user;
+use vshmem_process::next::next;
+use vshmem_process::session::caller::Credentials;
+use vshmem_process::session::{cancel, current, home_namespace, route};
 
 /// Bytes of the type in a `struct msgbuf`.
 const TYPE_BYTES: usize = size_of::<c_long>();

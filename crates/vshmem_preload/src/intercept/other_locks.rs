@@ -7,10 +7,10 @@ use libc::{
     timespec,
 };
 
-use crate::attached::bounds::LOCKS;
 use crate::intercept::{pthread_mutex, pthread_rwlock};
-use crate::next::next;
-use crate::process_shared::whose::is_in_pool;
+use vshmem_process::attached::bounds::LOCKS;
+use vshmem_process::next::next;
+use vshmem_process::process_shared::whose::is_in_pool;
 
 /// thrd_error of threads.h.
 const THRD_ERROR: c_int = 2;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use libc::{c_int, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 use vshmem_ipc::Errno;
 
-use crate::errno;
-use crate::next::next;
-use crate::object_descriptors::open;
-use crate::posix::readiness::{self, Sets, Until};
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::object_descriptors::open;
+use vshmem_process::posix::readiness::{self, Sets, Until};
 
 /// The descriptors that a program asks about, if a queue is among them.
 ///

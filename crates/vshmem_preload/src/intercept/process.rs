@@ -2,9 +2,9 @@
 
 use libc::{c_int, c_void, id_t, idtype_t, pid_t, pthread_t, siginfo_t};
 
-use crate::next::next;
-use crate::session::{exit, fork, reap};
-use crate::{errno, process};
+use vshmem_process::next::next;
+use vshmem_process::session::{exit, fork, reap};
+use vshmem_process::{errno, process};
 
 /// fork(2).
 ///

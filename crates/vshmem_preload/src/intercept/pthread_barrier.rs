@@ -4,11 +4,11 @@
 use libc::{c_int, c_uint, pthread_barrier_t, pthread_barrierattr_t};
 use vshmem_ipc::SharedBarrier;
 
-use crate::attached::bounds::LOCKS;
-use crate::next::next;
-use crate::process_shared::number;
-use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::whose::{Whose, barrier_at, marked_barrier, new_object_at};
+use vshmem_process::attached::bounds::LOCKS;
+use vshmem_process::next::next;
+use vshmem_process::process_shared::number;
+use vshmem_process::process_shared::sleeper::Sleeper;
+use vshmem_process::process_shared::whose::{Whose, barrier_at, marked_barrier, new_object_at};
 
 unsafe extern "C" {
     fn pthread_barrierattr_getpshared(

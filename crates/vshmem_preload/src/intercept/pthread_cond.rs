@@ -4,13 +4,15 @@ use libc::{c_int, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t
 use vshmem_ipc::{Errno, SharedCondvar, SharedMutex};
 use vshmem_mem::{Clock, Deadline, Interruptions, cancellable};
 
-use crate::attached::bounds::LOCKS;
 use crate::intercept::by_address::by_address;
-use crate::next::next;
-use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::whose::{Whose, condvar_at, marked_condvar, mutex_at, new_object_at};
-use crate::process_shared::{deadline, number, owner};
-use crate::session::cancel;
+use vshmem_process::attached::bounds::LOCKS;
+use vshmem_process::next::next;
+use vshmem_process::process_shared::sleeper::Sleeper;
+use vshmem_process::process_shared::whose::{
+    Whose, condvar_at, marked_condvar, mutex_at, new_object_at,
+};
+use vshmem_process::process_shared::{deadline, number, owner};
+use vshmem_process::session::cancel;
 
 unsafe extern "C" {
     fn pthread_condattr_getpshared(attributes: *const pthread_condattr_t, to: *mut c_int) -> c_int;

@@ -4,12 +4,12 @@ use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use vshmem_ipc::{Errno, MutexKind, MutexType, SharedMutex};
 use vshmem_mem::{Clock, Deadline};
 
-use crate::attached::bounds::LOCKS;
 use crate::intercept::by_address::by_address;
-use crate::next::next;
-use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::whose::{Whose, marked_mutex, mutex_at, new_object_at};
-use crate::process_shared::{deadline, number, owner, robust_mutexes};
+use vshmem_process::attached::bounds::LOCKS;
+use vshmem_process::next::next;
+use vshmem_process::process_shared::sleeper::Sleeper;
+use vshmem_process::process_shared::whose::{Whose, marked_mutex, mutex_at, new_object_at};
+use vshmem_process::process_shared::{deadline, number, owner, robust_mutexes};
 
 unsafe extern "C" {
     fn pthread_mutexattr_getpshared(

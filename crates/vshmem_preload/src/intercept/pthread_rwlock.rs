@@ -4,12 +4,12 @@ use libc::{c_int, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 use vshmem_ipc::{Errno, SharedRwLock};
 use vshmem_mem::{Clock, Deadline};
 
-use crate::attached::bounds::LOCKS;
 use crate::intercept::by_address::by_address;
-use crate::next::next;
-use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::whose::{Whose, marked_rwlock, new_object_at, rwlock_at};
-use crate::process_shared::{deadline, number, owner};
+use vshmem_process::attached::bounds::LOCKS;
+use vshmem_process::next::next;
+use vshmem_process::process_shared::sleeper::Sleeper;
+use vshmem_process::process_shared::whose::{Whose, marked_rwlock, new_object_at, rwlock_at};
+use vshmem_process::process_shared::{deadline, number, owner};
 
 unsafe extern "C" {
     fn pthread_rwlockattr_getpshared(

@@ -5,12 +5,12 @@ use std::time::Duration;
 use libc::{c_int, c_short, c_ushort, key_t, sembuf, size_t, timespec};
 use vshmem_ipc::{Client, Errno, Kind, Operation, SetStat};
 
-use crate::errno;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
-use crate::mapping::user;
-use crate::next::next;
-use crate::session::caller::Credentials;
-use crate::session::{current, exit, home_namespace, route};
+use vshmem_process::errno;
+use vshmem_process::mapping::user;
+use vshmem_process::next::next;
+use vshmem_process::session::caller::Credentials;
+use vshmem_process::session::{current, exit, home_namespace, route};
 
 const SEM_UNDO: c_short = 0x1000;
 const GETPID: c_int = 11;

@@ -7,12 +7,12 @@ use vshmem_ipc::Errno;
 use vshmem_session::Posix;
 use vshmem_wire::NAME_BYTES;
 
-use crate::errno;
-use crate::next::next;
-use crate::posix::umask;
-use crate::process_shared::named_semaphores::{self, How, SemaphoreName};
-use crate::session::cancel::uncancelled;
-use crate::session::route;
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::posix::umask;
+use vshmem_process::process_shared::named_semaphores::{self, How, SemaphoreName};
+use vshmem_process::session::cancel::uncancelled;
+use vshmem_process::session::route;
 
 /// sem_open(3). The last two arguments are C's variadic ones, which travel like these.
 ///

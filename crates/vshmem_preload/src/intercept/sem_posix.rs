@@ -5,14 +5,14 @@ use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 use vshmem_ipc::{Errno, SharedSemaphore};
 use vshmem_mem::{Clock, Deadline, signals_before_wait};
 
-use crate::attached::bounds::SEMAPHORES;
-use crate::errno;
 use crate::intercept::by_address::by_address;
-use crate::next::next;
-use crate::process_shared::deadline;
-use crate::process_shared::sleeper::Sleeper;
-use crate::process_shared::whose::{Whose, marked_semaphore, new_object_at, semaphore_at};
-use crate::session::{cancel, thread_words};
+use vshmem_process::attached::bounds::SEMAPHORES;
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::process_shared::deadline;
+use vshmem_process::process_shared::sleeper::Sleeper;
+use vshmem_process::process_shared::whose::{Whose, marked_semaphore, new_object_at, semaphore_at};
+use vshmem_process::session::{cancel, thread_words};
 
 by_address!(sem_post, new(c"sem_post"), -1, invalid(),
     SEMAPHORES, semaphore_there: sem_t, post);

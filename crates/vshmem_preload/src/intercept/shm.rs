@@ -3,15 +3,15 @@
 use libc::{c_int, c_ulong, c_void, key_t, size_t};
 use vshmem_ipc::{Client, Errno, Kind, SegmentStat};
 
-use crate::attached::mapping_cache;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
-use crate::mapping::attach::{self, BOUNDARY, SHM_REMAP};
-use crate::mapping::change::replacing;
-use crate::mapping::user;
-use crate::next::next;
-use crate::session::caller::Credentials;
-use crate::session::{current, exit, home_namespace, route};
-use crate::{errno, process};
+use vshmem_process::attached::mapping_cache;
+use vshmem_process::mapping::attach::{self, BOUNDARY, SHM_REMAP};
+use vshmem_process::mapping::change::replacing;
+use vshmem_process::mapping::user;
+use vshmem_process::next::next;
+use vshmem_process::session::caller::Credentials;
+use vshmem_process::session::{current, exit, home_namespace, route};
+use vshmem_process::{errno, process};
 
 const SHM_LOCK: c_int = 11;
 const SHM_UNLOCK: c_int = 12;

@@ -3,11 +3,11 @@
 use libc::{c_char, c_int, mode_t};
 use vshmem_session::Posix;
 
-use crate::errno;
-use crate::next::next;
-use crate::posix::{name, shared_memory};
-use crate::session::cancel::uncancelled;
-use crate::session::route;
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::posix::{name, shared_memory};
+use vshmem_process::session::cancel::uncancelled;
+use vshmem_process::session::route;
 
 /// shm_open(3).
 ///

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{c_int, sighandler_t};
 
-use crate::next::next;
-use crate::session::handlers;
+use vshmem_process::next::next;
+use vshmem_process::session::handlers;
 
 /// sigaction(2).
 ///

@@ -2,8 +2,8 @@
 
 use libc::{c_int, c_uint, c_void, mmsghdr, msghdr, ssize_t, timespec};
 
-use crate::next::next;
-use crate::posix::adopt;
+use vshmem_process::next::next;
+use vshmem_process::posix::adopt;
 
 /// recvmsg(2).
 ///

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, gid_t, mode_t, off_t, stat, uid_t};
 
-use crate::next::next;
-use crate::posix::{seek, size, state};
+use vshmem_process::next::next;
+use vshmem_process::posix::{seek, size, state};
 
 /// Whether a call by path is about its descriptor itself. It has succeeded with the path.
 ///

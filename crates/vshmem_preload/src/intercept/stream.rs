@@ -6,10 +6,10 @@ use std::os::raw::c_void;
 
 use libc::{FILE, c_char, c_int, off_t, size_t, ssize_t};
 
-use crate::next::next;
-use crate::object_descriptors::open;
-use crate::posix::transfer::{Transfer, Way};
-use crate::posix::{follow, seek};
+use vshmem_process::next::next;
+use vshmem_process::object_descriptors::open;
+use vshmem_process::posix::transfer::{Transfer, Way};
+use vshmem_process::posix::{follow, seek};
 
 /// `cookie_io_functions_t`.
 #[repr(C)]

@@ -3,15 +3,17 @@
 use libc::{c_char, c_int, c_long, c_void};
 use vshmem_mem::Confined;
 
-use crate::attached::attach_table::Marks;
 use crate::intercept::{by_number, files, limits, msg, sem, shm};
-use crate::mapping::{advice, protect, remap, unmap};
-use crate::next::pass_on;
-use crate::posix::map::{self, Request};
-use crate::session::environment::Environment;
-use crate::session::handlers::{self, KernelAction};
-use crate::session::outside::{self, Program};
-use crate::session::{adjustments, caller, confined, exec, exit, home_namespace, join, reap};
+use vshmem_process::attached::attach_table::Marks;
+use vshmem_process::mapping::{advice, protect, remap, unmap};
+use vshmem_process::next::pass_on;
+use vshmem_process::posix::map::{self, Request};
+use vshmem_process::session::environment::Environment;
+use vshmem_process::session::handlers::{self, KernelAction};
+use vshmem_process::session::outside::{self, Program};
+use vshmem_process::session::{
+    adjustments, caller, confined, exec, exit, home_namespace, join, reap,
+};
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
 const IPC_64: c_int = 0x100;

@@ -3,9 +3,9 @@
 
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 
-use crate::errno;
-use crate::next::next;
-use crate::posix::transfer::{Transfer, Way, involves_object};
+use vshmem_process::errno;
+use vshmem_process::next::next;
+use vshmem_process::posix::transfer::{Transfer, Way, involves_object};
 
 use vshmem_ipc::Errno;
 

@@ -1,14 +1,12 @@
 //! The table of descriptors, read and changed by many threads, and by handlers in the middle.
 
-#![allow(unsafe_code)] // of the table's own: pages of entries; and a signal handler
-
-#[expect(dead_code, reason = "the library uses all of it")]
-#[path = "../../src/object_descriptors/table.rs"]
-mod table;
+#![allow(unsafe_code)] // a signal handler
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use table::{Access, Descriptor, Identity, NoEntry, Object, Table};
+use vshmem_process::object_descriptors::table::{
+    Access, Descriptor, Identity, NoEntry, Object, Table,
+};
 
 /// A descriptor of which each part says the same number.
 fn descriptor(number: u32) -> Descriptor {

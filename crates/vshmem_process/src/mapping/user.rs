@@ -135,6 +135,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, Errno> {
 }
 
 /// Writes a value of the program's.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "looked at before it is written to")]
 pub fn write<T: Copy>(to: *mut T, value: T) -> Result<(), Errno> {
     check(to.cast_const().cast(), size_of::<T>(), true)?;
     // SAFETY: the bytes were just found to be writable, and the program has passed the pointer for

@@ -23,6 +23,7 @@ const BY_QUEUE: c_int = -3;
 pub struct SignalDue {
     /// 1 to 64.
     pub signal: c_int,
+    /// `sigev_value`.
     pub value: usize,
     /// The process that has registered: in a child of vfork it is the parent.
     pub process: u32,

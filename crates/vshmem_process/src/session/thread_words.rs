@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub struct ThreadWords {
     /// The thread as the owner of a lock; 0 while it is not known.
     pub owner: AtomicU64,
-    /// Robust mutexes that the thread holds: an array of addresses, and how many.
+    /// Robust mutexes that the thread holds: an array of addresses.
     pub held: AtomicPtr<AtomicUsize>,
+    /// How many these are.
     pub held_count: AtomicUsize,
     /// Handlers that have run and were installed without SA_RESTART.
     pub interrupting: AtomicU32,

@@ -1,15 +1,12 @@
 //! The attach table against a model of mappings, and by many threads at once.
 
-#![allow(unsafe_code)] // of the attach table's own: the signal mask
-
-#[expect(dead_code, unused_imports, reason = "the library uses all of it")]
-#[path = "../../src/attached/attach_table/mod.rs"]
-mod attach_table;
 mod sequence;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use attach_table::{Attaching, Changing, Counts, Marks, Piece, Rights, Table};
+use vshmem_process::attached::attach_table::{
+    self, Attaching, Changing, Counts, Marks, Piece, Rights, Table,
+};
 
 /// Random numbers that are the same each time.
 struct Random(u64);

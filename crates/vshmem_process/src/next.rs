@@ -70,9 +70,10 @@ impl Next {
 }
 
 /// Calls the next definition of a C function; `$missing` if there is none.
+#[macro_export]
 macro_rules! next {
     ($name:literal: fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {
-        $crate::next::next!(new($name): fn($($type),*) -> $result, ($($argument),*), $missing)
+        $crate::next!(new($name): fn($($type),*) -> $result, ($($argument),*), $missing)
     };
     ($kind:ident($name:literal):
         fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {{
@@ -81,6 +82,8 @@ macro_rules! next {
         if address.is_null() {
             $missing
         } else {
+            // What calls pass are words that they have been passed.
+            #[allow(clippy::macro_metavars_in_unsafe)]
             // SAFETY: the symbol of this name has this C signature in every libc, and the
             // arguments are those that our caller has passed for it.
             unsafe {
@@ -91,7 +94,7 @@ macro_rules! next {
         }
     }};
 }
-pub(crate) use next;
+pub use crate::next;
 
 /// A system call for this library itself, as libc's `syscall` answers it: -1 and errno. Past every
 /// symbol of that name.

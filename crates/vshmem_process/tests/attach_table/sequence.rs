@@ -6,7 +6,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::attach_table::{Counts, Marks, Piece, Rights, Table, advance, recut, take_range};
+use vshmem_process::attached::attach_table::{
+    Counts, Marks, Piece, Rights, Table, advance, recut, take_range,
+};
 
 const PAGE: usize = 4096;
 /// Addresses of the model, in pages. The first is not used, as in a process.

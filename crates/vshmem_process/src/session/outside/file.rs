@@ -26,7 +26,14 @@ pub enum Program {
     /// By a name that is looked for in PATH; libc reads it as well.
     Name(*const c_char),
     /// As execveat(2) has it.
-    At { directory: c_int, path: *const c_char, flags: c_int },
+    At {
+        /// A descriptor, or AT_FDCWD.
+        directory: c_int,
+        /// From there.
+        path: *const c_char,
+        /// AT_ words.
+        flags: c_int,
+    },
 }
 
 /// Why a program runs outside of the pool.

@@ -122,8 +122,11 @@ fn ask_kernel(asked: &mut [pollfd], span: Duration, mask: *const sigset_t) -> Re
 /// The three sets of select(2); null where there is none.
 #[derive(Debug, Clone, Copy)]
 pub struct Sets {
+    /// To be read from.
     pub read: *mut fd_set,
+    /// To be written to.
     pub write: *mut fd_set,
+    /// Of which something else is to be told.
     pub except: *mut fd_set,
 }
 

@@ -216,6 +216,7 @@ impl Action for KernelAction {
 }
 
 /// sigaction(2), by whatever `call`: the kernel enters a handler of the program's through ours.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "the call has just written to it")]
 pub fn install<A: Action>(
     signal: c_int,
     action: Option<&A>,

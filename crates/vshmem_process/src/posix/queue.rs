@@ -247,6 +247,7 @@ fn tell_this_process(registration: u64) {
 }
 
 /// Receives a short message if nothing stands in the way: its bytes. None: nothing has happened.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "looked at before it is written to")]
 #[inline(always)]
 pub fn receive_at_once(
     found: OpenQueue,
@@ -335,6 +336,7 @@ pub fn receive(
 ///
 /// # Errors
 /// EINVAL for any flag but O_NONBLOCK, EBADF, EFAULT.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "looked at before it is read")]
 pub fn attributes(file: c_int, wanted: *const mq_attr, before: *mut mq_attr) -> Result<(), Errno> {
     let mut nonblock = None;
     if !wanted.is_null() {
