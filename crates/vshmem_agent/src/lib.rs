@@ -33,6 +33,7 @@ mod watch;
 
 pub use detach::detach;
 pub use error::AgentError;
+pub use notify::{Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus};
 pub use run::run_agent;
 pub use starter::{AgentStarter, start};
 pub use stay::{AgentOptions, Stay};

@@ -8,7 +8,6 @@ mod home_node;
 mod host_record;
 mod inspect;
 mod memory;
-mod notify;
 mod open;
 mod page_nodes;
 mod pool_name;
@@ -16,6 +15,7 @@ mod quoted;
 mod remove;
 mod role_lock;
 mod share;
+mod token_bucket;
 
 pub use create::{
     CreateError, CreateRequest, Placement, XenPool, create, create_in, create_xen, destroy_xen,
@@ -26,10 +26,6 @@ pub use find::{Listing, Whose, find, identify, list, list_devices};
 pub use home_node::{HomeNodeError, HomeNodes, check_home_node, told_home_nodes};
 pub use inspect::{open_pool, snapshot};
 pub use memory::Memory;
-pub use notify::{
-    Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,
-    TokenBucket,
-};
 pub use open::{Session, domain_of_child, is_gone, this_process};
 pub use page_nodes::{BytesByNode, nodes_of};
 pub use quoted::quoted;
@@ -38,4 +34,5 @@ pub use role_lock::{Role, RoleLock};
 pub use share::{
     Owner, PRELOAD_LIBRARY, Posix, SYSV_PRELOAD_LIBRARY, Share, ShareError, is_preload_library,
 };
+pub use token_bucket::TokenBucket;
 pub use vshmem_link::PRIVATE_PREFIX;

@@ -117,7 +117,7 @@ static void exclude(void)
 {
 	struct sembuf enter = { 0, -1, SEM_UNDO }, leave = { 0, 1, SEM_UNDO };
 	struct timespec timeout = { 0, 5000000 };
-	/* Pids of another domain say nothing here: `first` says whose it is. */
+	/* `first` says of which domain the pid is. */
 	uint64_t me = (uint64_t)first << 32 | (uint64_t)getpid(), other;
 	if (semtimedop(on.mutex, &enter, 1, &timeout) != 0) {
 		if (errno == EAGAIN || errno == EINTR)
@@ -125,8 +125,7 @@ static void exclude(void)
 		fail("the mutex");
 	}
 	other = shared->inside;
-	if (other != 0 && other != me && other >> 32 == (uint64_t)first
-	        && kill((pid_t)(uint32_t)other, 0) == 0) {
+	if (other >> 32 == (uint64_t)first && other != me && kill((pid_t)(uint32_t)other, 0) == 0) {
 		/* The one before died in there; its zombie may not have been waited for. */
 		char path[64], state = 'Z';
 		snprintf(path, sizeof path, "/proc/%u/stat", (unsigned)(uint32_t)other);
@@ -425,9 +424,8 @@ static pid_t start(int at)
 int main(int argc, char **argv)
 {
 	if (argc != 13) {
-		fprintf(stderr,
-			"usage: %s JOURNALS SEED WORKERS FIRST TOKENS MOVED FAST MUTEX STRICT MIXED SEGMENT KEY\n",
-			argv[0]);
+		fputs("usage: storm JOURNALS SEED WORKERS FIRST TOKENS MOVED FAST MUTEX STRICT MIXED SEGMENT KEY\n",
+			stderr);
 		return 2;
 	}
 	int workers = atoi(argv[3]), *id = &on.tokens;

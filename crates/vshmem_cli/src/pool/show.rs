@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use vshmem_agent::NotifyStatus;
 use vshmem_ipc::{DomainRow, Errno, Pool};
 use vshmem_link::{PoolDomain, XenSlot};
-use vshmem_session::{NotifyStatus, find, nodes_of, open_pool};
+use vshmem_session::{find, nodes_of, open_pool};
 use vshmem_wire::{DomainState, Layout, NodeRange, PAGE_BYTES};
 
 use crate::failure::{Failure, Outcome, unreadable};

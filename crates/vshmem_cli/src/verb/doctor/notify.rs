@@ -1,6 +1,7 @@
 //! Datagrams between agents: whether the operator has configured them, and how it goes.
 
-use vshmem_session::{NOTIFY_DIRECTORIES, NotifyConfig, NotifyStatus, find, identify};
+use vshmem_agent::{NOTIFY_DIRECTORIES, NotifyConfig, NotifyStatus};
+use vshmem_session::{find, identify};
 
 use super::line::Line;
 

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{Shutdown, shutdown};
+use vshmem_session::TokenBucket;
 use vshmem_wire::fnv1a_32;
 
 use super::config::{NotifyConfig, NotifyError};
-use super::limit::TokenBucket;
 
 /// Datagrams a second to each peer, and from all senders together; more are late, as if they were
 /// lost.
@@ -96,7 +96,7 @@ pub enum Received {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// It is on its way.
-    Sent,
+    Done,
     /// Not before that time.
     Later(Duration),
     /// No peer of the configuration has that digest, or the kernel does not send.
@@ -227,7 +227,7 @@ impl Peers {
         match self.socket.send_to(&LOOK_AGAIN, peer.address) {
             Ok(_) => {
                 add_one(&self.counters.sent);
-                Sent::Sent
+                Sent::Done
             }
             // A network that is down: the peer will notice that it hears nothing.
             Err(_) => Sent::Not,
@@ -332,7 +332,7 @@ mod tests {
         let agent = among(vec![peer_at]);
         assert_eq!(agent.send(digest_of(&other_at)), Sent::Not);
         assert_eq!(agent.send(0), Sent::Not);
-        assert_eq!(agent.send(digest_of(&peer_at)), Sent::Sent);
+        assert_eq!(agent.send(digest_of(&peer_at)), Sent::Done);
         let mut bytes = [0; 8];
         assert_eq!(peer.recv_from(&mut bytes).unwrap(), (1, agent.own));
         assert_eq!(agent.counts().sent, 1);
@@ -344,7 +344,7 @@ mod tests {
         let agent = among(vec![peer_at]);
         let digest = digest_of(&peer_at);
         let mut sent = 0;
-        while agent.send(digest) == Sent::Sent {
+        while agent.send(digest) == Sent::Done {
             sent += 1;
         }
         assert!(sent >= BURST, "{sent}");

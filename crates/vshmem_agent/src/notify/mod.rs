@@ -4,16 +4,16 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `config` | the operator's file: where this agent listens, and who its peers are |
-//! | `limit` | token buckets |
 //! | `peers` | the socket: what comes from peers and what goes to them |
 //! | `status` | what an agent publishes about it |
+//! | `notifier` | the agent's two threads, and what they do in a round |
 
 mod config;
-mod limit;
+mod notifier;
 mod peers;
 mod status;
 
 pub use config::{NOTIFY_DIRECTORIES, NotifyConfig, NotifyError};
-pub use limit::TokenBucket;
-pub use peers::{Counts, Peers, Received, Sent};
+pub use notifier::Notifier;
+pub use peers::Counts;
 pub use status::NotifyStatus;

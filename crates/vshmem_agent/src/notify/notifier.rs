@@ -10,7 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use vshmem_ipc::{Client, DomainSet, Errno, NotifySet};
-use vshmem_session::{NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent, Session};
+use vshmem_session::Session;
+
+use super::config::{NotifyConfig, NotifyError};
+use super::peers::{Peers, Received, Sent};
+use super::status::NotifyStatus;
 
 /// Between two greetings.
 const GREETING: Duration = Duration::from_secs(5);

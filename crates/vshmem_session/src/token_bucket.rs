@@ -1,4 +1,4 @@
-//! Rate limits.
+//! Rate limits, for datagrams and for connections.
 
 use std::time::{Duration, Instant};
 
