@@ -423,11 +423,8 @@ static pid_t start(int at)
 
 int main(int argc, char **argv)
 {
-	if (argc != 13) {
-		fputs("usage: storm JOURNALS SEED WORKERS FIRST TOKENS MOVED FAST MUTEX STRICT MIXED SEGMENT KEY\n",
-			stderr);
-		return 2;
-	}
+	if (argc != 13)
+		wrong("usage: storm JOURNALS SEED WORKERS FIRST TOKENS MOVED FAST MUTEX STRICT MIXED SEGMENT KEY");
 	int workers = atoi(argv[3]), *id = &on.tokens;
 	random_state = strtoull(argv[2], NULL, 0) * 2654435761u + 1;
 	first = atoi(argv[4]);
