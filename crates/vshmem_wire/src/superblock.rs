@@ -141,3 +141,47 @@ const _: () = assert!(
 );
 const _: () = assert!(size_of::<Registry>() <= 4096, "the registry's words are one page");
 const _: () = assert!(size_of::<Superblock>().is_multiple_of(8), "the superblock is made of words");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The driver has a copy of its own of the superblock's beginning, in C.
+    #[test]
+    fn the_driver_reads_the_superblock_as_it_is_laid_out() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel/ivshmem/core.c");
+        let source = std::fs::read_to_string(path).unwrap();
+        let (_, body) = source.split_once("struct superblock {\n").unwrap();
+        let (body, rest) = body.split_once("};").unwrap();
+        let mut offset = 0;
+        let fields: Vec<(&str, usize, usize)> = body
+            .lines()
+            .map(|line| {
+                let (kind, field) = line.trim().trim_end_matches(';').split_once(' ').unwrap();
+                let (name, count) = match field.trim_end_matches(']').split_once('[') {
+                    Some((name, count)) => (name, count.parse().unwrap()),
+                    None => (field, 1),
+                };
+                let bytes = count * if kind == "__le32" { 4 } else { 1 };
+                offset += bytes;
+                (name, offset - bytes, bytes)
+            })
+            .collect();
+        let of = |name, at, bytes| (name, at, bytes);
+        assert_eq!(
+            fields,
+            [
+                of("magic", std::mem::offset_of!(Superblock, magic), MAGIC.len()),
+                of("version", std::mem::offset_of!(Superblock, version), 4),
+                of("bytes", std::mem::offset_of!(Superblock, bytes), 4),
+                of("uuid", std::mem::offset_of!(Superblock, uuid), 16),
+                of("name", std::mem::offset_of!(Superblock, name), POOL_NAME_BYTES),
+            ]
+        );
+        let magic = MAGIC.map(|byte| match byte {
+            b' '..=b'~' => format!("'{}'", byte as char),
+            byte => format!("0x{byte:02X}"),
+        });
+        assert!(rest.contains(&format!("{{ {} }};", magic.join(", "))), "its magic is another");
+    }
+}

@@ -135,6 +135,7 @@ impl Context {
         upcalls: &'static Upcalls,
     ) -> Self {
         let threads = pool.layout().threads;
+        let may_not_spin = may_not_spin();
         let (words, domain_users) = match words {
             Some(file) => (WaitWords::new(file.words, 0, 4), file.domain_users),
             None => {
@@ -152,8 +153,8 @@ impl Context {
             chunk_cache: ChunkCache::new(),
             words,
             domain_users,
-            spin: Spin::new(may_not_spin()),
-            send_backoff: SendBackoff::new(may_not_spin()),
+            spin: Spin::new(may_not_spin),
+            send_backoff: SendBackoff::new(may_not_spin),
             reserve: ReserveCounter::default(),
             payload_buffer: Mutex::new(vec![0; vshmem_wire::RING_PAYLOAD_BYTES as usize]),
             waker_cpu_cache: WakerCpuCache::default(),
