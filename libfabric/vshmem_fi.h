@@ -164,8 +164,8 @@ struct vfi_peer {
 	bool busy; /* something waits for room, or pieces are to be sent */
 	struct vfi_queue waiting; /* for room, in order */
 	struct vfi_queue sending; /* rendezvous: messages whose pieces are sent, in order */
-	void *memory; /* rma.c: what is known of its regions */
-	void *wake; /* wake.c: where it sleeps; NULL: it never does */
+	struct vfi_remote *memory; /* what is known of its regions */
+	struct vfi_record *wake; /* where it sleeps; NULL: it never does */
 	struct vfi_process process;
 };
 
@@ -225,7 +225,7 @@ struct vfi_endpoint {
 	struct vshmem_domains due; /* when to look after peers */
 	bool many; /* messages were there one after the other */
 	bool warned; /* that some peer cannot be reached, and why */
-	void *rma; /* rma.c */
+	struct vfi_rma *rma;
 };
 
 /* The environment, read once (FI_VSHMEM_...). */

@@ -26,7 +26,7 @@ void vfi_wake_open(struct vfi_endpoint *ep, struct vfi_peer *peer)
 		    ep->domain->pool, (int)peer->address.record, sizeof(struct vfi_record), &start)
 	        != 0)
 		return;
-	peer->wake = start;
+	peer->wake = (struct vfi_record *)start;
 }
 
 void vfi_wake(struct vfi_endpoint *ep, struct vfi_peer *peer)

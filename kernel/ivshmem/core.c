@@ -53,7 +53,9 @@ static bool name_in_use(const char *name)
 {
 	struct vshmem_device *other;
 
-	list_for_each_entry(other, &names, named) if (!strcmp(other->name, name)) return true;
+	list_for_each_entry(other, &names, named)
+		if (!strcmp(other->name, name))
+			return true;
 	return false;
 }
 

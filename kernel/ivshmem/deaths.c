@@ -75,7 +75,8 @@ static void prune(struct vshmem_register *processes)
 		processes->watched--;
 	}
 	spin_unlock_irq(&processes->lock);
-	list_for_each_entry_safe(watch, next, &old, listed) forget(watch);
+	list_for_each_entry_safe(watch, next, &old, listed)
+		forget(watch);
 }
 
 void vshmem_register_init(struct vshmem_register *processes)
