@@ -47,8 +47,10 @@ enum Verb {
     /// Remove objects from a pool (as ipcrm does).
     Rm(verb::rm::Rm),
     /// Boot guests on this machine to try a pool across kernels.
+    #[command(after_help = "`vshmem lab --help` shows its verbs.")]
     Lab(verb::tool::Words),
     /// Measure vshmem beside its rivals.
+    #[command(after_help = "`vshmem bench --help` shows its verbs.")]
     Bench(verb::tool::Words),
     /// Cut a host into guests along its sockets, nodes or caches.
     Plan(verb::plan::Plan),
