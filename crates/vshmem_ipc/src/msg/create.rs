@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{Layout, ObjectHeader, ObjectName, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::msg::count::begin_count;
 use crate::msg::queue::{self, Queue, at};
@@ -38,14 +39,14 @@ pub(crate) fn msgget(
         let permission = Permission::of_new(key, flags, caller);
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
-        let made = change::run(context, &lock_context, pool.registry_lock(), "msgget", |txn| {
+        let made = change::decide(context, &lock_context, pool.registry_lock(), "msgget", |txn| {
             let exists = key != 0
                 && table::find_key(layout, Kind::Queue, key, |at| txn.get_word(at))?.is_some();
             if exists {
-                return Ok(Ok(None));
+                return Ok(Commit(None));
             }
             let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
-                return Ok(Err(pool.full(limit_name!(msgmni), Errno::NOSPC)));
+                return Ok(Abandon(pool.full(limit_name!(msgmni), Errno::NOSPC)));
             };
             let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
             let queue = Queue { index: object_slot.index, sequence: object_slot.sequence, slot };
@@ -62,9 +63,9 @@ pub(crate) fn msgget(
                 table::enter_key(txn, layout, Kind::Queue, object_slot.index)?;
             }
             txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
-            Ok(Ok(Some(object_slot)))
-        });
-        if let Some(object_slot) = flatten(made)? {
+            Ok(Commit(Some(object_slot)))
+        })?;
+        if let Some(object_slot) = made {
             return Ok(object_slot.id());
         }
     }

@@ -5,7 +5,7 @@ use vshmem_sync::{load_word, read_if_free};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
-use crate::error::{self, Failure};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::table::{self, find_key};
@@ -66,26 +66,19 @@ fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Obj
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    error::flatten(change::run(
-        context,
-        &lock_context,
-        context.pool().registry_lock(),
-        "find-key",
-        |txn| find_key(layout, kind, key, |at| txn.get_word(at)).map(Ok),
-    ))
+    change::run(context, &lock_context, context.pool().registry_lock(), "find-key", |txn| {
+        find_key(layout, kind, key, |at| txn.get_word(at))
+    })
 }
 
 /// The id of the live object in a slot, for *_STAT.
 pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Failure> {
-    let read = || -> error::ChangeResult<i32> {
-        let Some(slot) = kind.area(context.pool().layout()).at(index) else {
-            return Ok(Err(Errno::INVAL));
-        };
-        let slot_state = table::slot_state(context.pool().map(), slot)?;
-        if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
-            return Ok(Err(Errno::INVAL));
-        }
-        Ok(Ok(ObjectSlot { index, sequence: slot_state.sequence }.id()))
+    let Some(slot) = kind.area(context.pool().layout()).at(index) else {
+        return Err(Errno::INVAL.into());
     };
-    error::flatten(read())
+    let slot_state = table::slot_state(context.pool().map(), slot)?;
+    if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
+        return Err(Errno::INVAL.into());
+    }
+    Ok(ObjectSlot { index, sequence: slot_state.sequence }.id())
 }

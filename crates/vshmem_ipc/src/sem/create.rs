@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, ObjectSlot};
@@ -39,7 +40,7 @@ pub(crate) fn semget(
             if count > set.count {
                 return Err(Errno::INVAL.into());
             }
-            flatten(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
+            Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags))??;
             context.reported_sizes.record_size(Kind::Semaphore, object_slot, set.count)?;
             return Ok(object_slot.id());
         }
@@ -50,7 +51,7 @@ pub(crate) fn semget(
         let lock_context = context.lock_context_of(&slot_guard);
         let chunk = chunks::take(context, &lock_context, u64::from(count) * CELL_BYTES)?;
         let new = New { key, flags, count, chunk };
-        let made = flatten(make_set(context, &lock_context, &new, caller));
+        let made = make_set(context, &lock_context, &new, caller);
         if !matches!(made, Ok(Some(_))) {
             let _ = chunks::release(context, &lock_context, chunk);
         }
@@ -79,24 +80,24 @@ fn make_set(
     lock_context: &LockContext<'_>,
     new: &New,
     caller: &dyn Caller,
-) -> ChangeResult<Option<ObjectSlot>> {
+) -> Result<Option<ObjectSlot>, Failure> {
     let pool = context.pool();
     let (layout, geometry) = (pool.layout(), pool.geometry());
     let New { key, flags, count, chunk } = *new;
     let base = chunk.offset(layout)?;
     let tag = tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
     let permission = Permission::of_new(key, flags, caller);
-    change::run(context, lock_context, pool.registry_lock(), "semget", |txn| {
+    change::decide(context, lock_context, pool.registry_lock(), "semget", |txn| {
         let exists = key != 0
             && table::find_key(layout, Kind::Semaphore, key, |at| txn.get_word(at))?.is_some();
         if exists {
-            return Ok(Ok(None));
+            return Ok(Commit(None));
         }
         if !has_room(txn, layout, geometry, count)? {
-            return Ok(Err(pool.full(limit_name!(semmns), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(semmns), Errno::NOSPC)));
         }
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Semaphore)? else {
-            return Ok(Err(pool.full(limit_name!(semmni), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(semmni), Errno::NOSPC)));
         };
         let slot = table::slot_at(layout, Kind::Semaphore, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
@@ -112,7 +113,7 @@ fn make_set(
         }
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-        Ok(Ok(Some(object_slot)))
+        Ok(Commit(Some(object_slot)))
     })
 }
 

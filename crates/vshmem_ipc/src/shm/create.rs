@@ -2,13 +2,14 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{
     AttachCount, Layout, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Registry,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::backing::Backing;
 use crate::memory::node_order::NodeOrder;
 use crate::memory::{change, dirty, extents};
@@ -59,7 +60,7 @@ pub(crate) fn shmget(
             if found < size {
                 return Err(Errno::INVAL.into());
             }
-            flatten(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
+            Permission::check_mode(pool.map(), slot, caller, mode_of(flags))??;
             context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(found)?)?;
             return Ok(object_slot.id());
         }
@@ -193,10 +194,10 @@ fn begin_segment(
             }
         }
     };
-    let step = change::run(context, lock_context, pool.registry_lock(), "shmget-begin", |txn| {
+    change::decide(context, lock_context, pool.registry_lock(), "shmget-begin", |txn| {
         let used = txn.get(field!(layout.registry, Registry, pages_used))?;
         if u64::from(used) + u64::from(pages) > shmall {
-            return Ok(Err(pool.full(limit_name!(shmall), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(shmall), Errno::NOSPC)));
         }
         let mut extent = take_near(txn, layout, pages, order, choose)?;
         let everywhere = 0..extents::pages_in(layout);
@@ -208,11 +209,10 @@ fn begin_segment(
             extent = extents::allocate(txn, layout, pages, &everywhere, 1, choose(1))?;
         }
         let Some(extent) = extent else {
-            return Ok(Err(pool.full(limit_name!(pages), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(pages), Errno::NOSPC)));
         };
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else {
-            txn.clear();
-            return Ok(Err(pool.full(limit_name!(shmmni), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         let creating =
@@ -224,9 +224,8 @@ fn begin_segment(
         txn.update_word(at!(slot, attached), AttachCount::default().pack())?;
         txn.update_word(at!(slot, maker), context.client_id().word())?;
         table::begin_task(txn, Kind::Segment, object_slot.index)?;
-        Ok(Ok((object_slot, extent)))
-    });
-    flatten(step)
+        Ok(Commit((object_slot, extent)))
+    })
 }
 
 /// Gives a ready segment its key. False when another thread has made one of that key meanwhile.
@@ -242,11 +241,11 @@ fn publish_segment(
     let pool = context.pool();
     let layout = pool.layout();
     let permission = Permission::of_new(key, flags, caller);
-    flatten(change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
+    change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
         let exists = key != 0
             && table::find_key(layout, Kind::Segment, key, |at| txn.get_word(at))?.is_some();
         if exists {
-            return Ok(Ok(false));
+            return Ok(false);
         }
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
@@ -264,8 +263,8 @@ fn publish_segment(
         }
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-        Ok(Ok(true))
-    }))
+        Ok(true)
+    })
 }
 
 /// Gives a segment that is still `Creating` back.
@@ -286,6 +285,6 @@ pub(crate) fn abandon_segment(
             table::end_task(txn, Kind::Segment, object_slot.index)?;
             destroy(txn, layout, object_slot.index)?;
         }
-        Ok(Ok(()))
+        Ok(())
     });
 }
