@@ -10,29 +10,6 @@ use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::table::{self, find_key};
 
-/// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
-/// to be made.
-#[inline]
-pub(crate) fn existing(
-    context: &Context,
-    kind: Kind,
-    key: i32,
-    flags: i32,
-) -> Result<Option<ObjectSlot>, Failure> {
-    /// IPC_CREAT.
-    const CREATE: i32 = 0o1000;
-    /// IPC_EXCL.
-    const EXCLUSIVE: i32 = 0o2000;
-    if key == 0 {
-        return Ok(None);
-    }
-    match find_existing(context, kind, key)? {
-        Some(_) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => Err(Errno::EXIST.into()),
-        None if flags & CREATE == 0 => Err(Errno::NOENT.into()),
-        found => Ok(found),
-    }
-}
-
 /// Finds a live object by key, without the lock where that can be. "None" is only true if no other
 /// thread has changed the index meanwhile.
 ///
@@ -40,7 +17,11 @@ pub(crate) fn existing(
 /// results are passed through memory, in pieces of other sizes than they are read in, which the
 /// processor has to wait for.
 #[inline(always)]
-fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<ObjectSlot>, Failure> {
+pub(super) fn find_existing(
+    context: &Context,
+    kind: Kind,
+    key: i32,
+) -> Result<Option<ObjectSlot>, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     match find_key(layout, kind, key, |at| load_word(map, at)) {
         Ok(Some(object_slot)) => Ok(Some(object_slot)),
