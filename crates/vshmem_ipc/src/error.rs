@@ -7,11 +7,11 @@
 //! Only the public type (`api/`) turns them into an errno.
 
 use rustix::io::Errno;
-use vshmem_sync::Fault;
+use vshmem_sync::{Decision, Fault};
 
-/// Result of a change that may be refused: the outer layer is the machinery's, the inner one the
-/// caller's.
-pub(crate) type ChangeResult<T> = Result<Result<T, Errno>, Fault>;
+/// What the body of a change that may be refused comes to: an errno is decided upon, because
+/// something is to become of what is staged.
+pub(crate) type ChangeResult<T> = Result<Decision<T, Errno>, Fault>;
 
 /// Why a call does not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +34,12 @@ impl From<Fault> for Failure {
     }
 }
 
-/// A verdict as a result of one layer.
-pub(crate) fn flatten<T>(verdict: ChangeResult<T>) -> Result<T, Failure> {
-    match verdict {
-        Ok(result) => Ok(result?),
-        Err(fault) => Err(fault.into()),
+/// The result of a step that a call can do without: `None` when it was refused with an errno.
+pub(crate) fn unless_refused<T>(result: Result<T, Failure>) -> Result<Option<T>, Fault> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Failure::Errno(_)) => Ok(None),
+        Err(Failure::Fault(fault)) => Err(fault),
     }
 }
 

@@ -4,6 +4,8 @@
 //! sleep that times out are values of their own (`Operated`, `Tail`, `ParkResult`). The layer above
 //! maps a fault to an errno.
 
+use std::convert::Infallible;
+
 use vshmem_mem::OutOfPool;
 
 /// Why a step on shared state did not come to its end.
@@ -39,5 +41,11 @@ impl Fault {
 impl From<OutOfPool> for Fault {
     fn from(error: OutOfPool) -> Self {
         Self::Corrupt { offset: error.offset, what: "an offset outside the pool" }
+    }
+}
+
+impl From<Infallible> for Fault {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }

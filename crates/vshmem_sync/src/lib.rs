@@ -31,7 +31,8 @@ pub use cell::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
 pub use fault::Fault;
 pub use lock::{
-    LockContext, LockHolder, LockWord, Txn, holder_of, read_if_free, with_lock, with_lock_long,
+    Decision, LockContext, LockHolder, LockWord, Txn, decide_with_lock, decide_with_lock_long,
+    holder_of, read_if_free, with_lock,
 };
 pub use message_ring::{
     Inline, MessageRing, RingSlot, RingSpace, RingWords, SendBackoff, Tail, leave_lines,

@@ -9,7 +9,7 @@ use vshmem_wire::{
 
 use crate::check::check;
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::msg::queue::Queue;
 use crate::pool::clients::{self, client_at, slot_of};
@@ -189,33 +189,26 @@ fn repair_counters(context: &Context) -> Result<(), Failure> {
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let step = change::run(
-        context,
-        &lock_context,
-        context.pool().registry_lock(),
-        "repair-counters",
-        |txn| {
-            let mut pages = 0u32;
-            for kind in Kind::ALL {
-                let mut used = 0;
-                for index in 0..kind.area(layout).count as u32 {
-                    let slot = table::slot_at(layout, kind, index)?;
-                    let state = txn.get(field!(slot, ObjectHeader, state))? & 0xff;
-                    if state == ObjectState::Free as u32 {
-                        continue;
-                    }
-                    used += 1;
-                    if kind == Kind::Segment {
-                        pages = pages.saturating_add(txn.get(field!(slot, ShmSlot, pages))?);
-                    }
+    change::run(context, &lock_context, context.pool().registry_lock(), "repair-counters", |txn| {
+        let mut pages = 0u32;
+        for kind in Kind::ALL {
+            let mut used = 0;
+            for index in 0..kind.area(layout).count as u32 {
+                let slot = table::slot_at(layout, kind, index)?;
+                let state = txn.get(field!(slot, ObjectHeader, state))? & 0xff;
+                if state == ObjectState::Free as u32 {
+                    continue;
                 }
-                txn.update(per_kind!(layout, in_use, kind), used)?;
+                used += 1;
+                if kind == Kind::Segment {
+                    pages = pages.saturating_add(txn.get(field!(slot, ShmSlot, pages))?);
+                }
             }
-            txn.update(field!(layout.registry, Registry, pages_used), pages)?;
-            Ok(Ok(()))
-        },
-    );
-    flatten(step)
+            txn.update(per_kind!(layout, in_use, kind), used)?;
+        }
+        txn.update(field!(layout.registry, Registry, pages_used), pages)?;
+        Ok(())
+    })
 }
 
 /// Queues the free client slots again, if any is missing.
@@ -224,7 +217,7 @@ fn repair_free_clients(context: &Context) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     for client in 0..layout.clients.count as u32 {
-        flatten(change::run(
+        change::run(
             context,
             &lock_context,
             context.pool().registry_lock(),
@@ -236,9 +229,9 @@ fn repair_free_clients(context: &Context) -> Result<(), Failure> {
                 if client < high && free && !clients::is_queued(txn, layout, client)? {
                     clients::free_client(txn, layout, client)?;
                 }
-                Ok(Ok(()))
+                Ok(())
             },
-        ))?;
+        )?;
     }
     Ok(())
 }

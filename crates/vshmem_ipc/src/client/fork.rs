@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, StallProofTimeout};
-use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
+use vshmem_sync::Decision::{Abandon, Commit};
+use vshmem_sync::{Fault, LockContext, Txn, decide_with_lock, field, with_lock};
 use vshmem_wire::{
     ATTACHED_QUEUE, AttachCount, AttachSlot, Cell, ClientId, ClientSlot, ClientState, Layout,
 };
 
 use crate::client::join::{self, JoinError};
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::msg::posix::descriptors;
 use crate::pool::clients::{Process, is_in, slot_of, take_client, write_client};
 use crate::pool::domains::DomainIdentity;
@@ -53,14 +54,13 @@ fn reserve_slot(context: &Context, lock_context: &LockContext<'_>) -> Result<Cli
     let pool = &context.pool;
     let layout = pool.layout();
     let parent = Process { pid: context.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
-    let verdict = with_lock(*lock_context, pool.registry_lock(), "fork-reserve", |txn| {
-        let Some(client) = take_client(txn, layout)? else { return Ok(Err(Errno::AGAIN)) };
+    decide_with_lock(*lock_context, pool.registry_lock(), "fork-reserve", |txn| {
+        let Some(client) = take_client(txn, layout)? else { return Ok(Abandon(Errno::AGAIN)) };
         let slot = slot_of(layout, client)?;
         let (domain, epoch) = (context.domain(), context.epoch());
         write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
-        Ok(Ok(client))
-    });
-    flatten(verdict)
+        Ok(Commit(client))
+    })
 }
 
 /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it

@@ -6,7 +6,7 @@ use vshmem_wire::{
     Registry, SemSlot, ShmSlot, ThreadSlot,
 };
 
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::listing::rows::{FoundBy, LockRow, ObjectDetails, ObjectRow, Particulars, Usage};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
@@ -19,8 +19,7 @@ use crate::sem::set::{self, Set};
 /// changes at this moment may show a mixture.
 pub(crate) fn entries(pool: &Pool, kind: Kind) -> Result<Vec<ObjectDetails>, Failure> {
     let rows = objects(pool, kind)?;
-    let look = || rows.iter().map(|row| entry(pool, *row)).collect();
-    flatten(Result::<_, Fault>::map(look(), Ok))
+    rows.iter().map(|row| Ok(entry(pool, *row)?)).collect()
 }
 
 pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault> {

@@ -1,6 +1,6 @@
 //! Running a change, with as long an intent record as it needs.
 
-use vshmem_sync::{Fault, LockContext, Txn};
+use vshmem_sync::{Decision, Fault, LockContext, Txn};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
@@ -12,10 +12,21 @@ pub(crate) fn run<'a, T>(
     lock_context: &LockContext<'a>,
     lock: u64,
     name: &'static str,
+    mut body: impl FnMut(&mut Txn<'a>) -> Result<T, Fault>,
+) -> Result<T, Failure> {
+    decide(context, lock_context, lock, name, |txn| body(txn).map(Decision::Commit))
+}
+
+/// As [`run`], for a change that may be refused: what becomes of its writes is what `body` decides.
+pub(crate) fn decide<'a, T>(
+    context: &'a Context,
+    lock_context: &LockContext<'a>,
+    lock: u64,
+    name: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
-) -> ChangeResult<T> {
-    let short = vshmem_sync::with_lock(*lock_context, lock, name, &mut body);
-    if !matches!(short, Err(Fault::TooLong)) {
+) -> Result<T, Failure> {
+    let short = vshmem_sync::decide_with_lock(*lock_context, lock, name, &mut body);
+    if !matches!(short, Err(Failure::Fault(Fault::TooLong))) {
         return short;
     }
     /// Entries of a longer record: enough for semop's limit, for a whole set, and for its
@@ -23,18 +34,20 @@ pub(crate) fn run<'a, T>(
     const LONGER: [usize; 3] = [2000, 34_000, vshmem_wire::MORE_LOG_ENTRIES];
     for entries in LONGER {
         let bytes = (entries * size_of::<vshmem_wire::IntentEntry>()) as u64;
-        let chunk = match chunks::take(context, lock_context, bytes) {
-            Ok(chunk) => chunk,
-            Err(Failure::Errno(errno)) => return Ok(Err(errno)),
-            Err(Failure::Fault(fault)) => return Err(fault),
-        };
+        let chunk = chunks::take(context, lock_context, bytes)?;
         let offset = chunk.offset(context.pool().layout())?;
-        let done =
-            vshmem_sync::with_lock_long(*lock_context, lock, name, offset, entries, &mut body);
+        let done = vshmem_sync::decide_with_lock_long(
+            *lock_context,
+            lock,
+            name,
+            offset,
+            entries,
+            &mut body,
+        );
         chunks::release(context, lock_context, chunk)?;
-        if !matches!(done, Err(Fault::TooLong)) {
+        if !matches!(done, Err(Failure::Fault(Fault::TooLong))) {
             return done;
         }
     }
-    Err(Fault::TooLong)
+    Err(Fault::TooLong.into())
 }

@@ -2,20 +2,21 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{Layout, ObjectHeader, ObjectName, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::msg::count::begin_count;
 use crate::msg::queue::{self, Queue, at};
 use crate::msg::ring::new_ring;
-use crate::pool::id::Kind;
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
-use crate::registry::lookup;
-use crate::registry::permission::{Caller, Permission, mode_of};
-use crate::registry::table::{self, MOST_TRIES};
+use crate::registry::get::{self, Asked, Request, unless_gone};
+use crate::registry::permission::{Caller, Permission};
+use crate::registry::table;
 
 /// msgget(2).
 pub(crate) fn msgget(
@@ -24,52 +25,54 @@ pub(crate) fn msgget(
     flags: i32,
     caller: &dyn Caller,
 ) -> Result<i32, Failure> {
-    let pool = context.pool();
-    let layout = pool.layout();
-    for _ in 0..MOST_TRIES {
-        if let Some(object_slot) = lookup::existing(context, Kind::Queue, key, flags)? {
-            let queue = match queue::find(context, object_slot.id()) {
-                Err(Failure::Errno(Errno::INVAL)) => continue,
-                found => found?,
-            };
-            queue::permission(context, &queue)?.allow(caller, mode_of(flags))?;
-            return Ok(object_slot.id());
-        }
-        let permission = Permission::of_new(key, flags, caller);
+    get::get(context, Asked { key, flags, caller }, &QueueRequest)
+}
+
+/// What msgget(2) asks for beside: nothing.
+struct QueueRequest;
+
+impl Request for QueueRequest {
+    const KIND: Kind = Kind::Queue;
+    const LOST: &'static str = "a key that is in use and leads to no queue";
+
+    #[inline(always)]
+    fn check(
+        &self,
+        context: &Context,
+        asked: Asked<'_>,
+        object_slot: ObjectSlot,
+    ) -> Result<bool, Failure> {
+        let Some(queue) = unless_gone(queue::find(context, object_slot.id()))? else {
+            return Ok(false);
+        };
+        asked.check_mode(context, queue.slot)?;
+        Ok(true)
+    }
+
+    fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure> {
+        let pool = context.pool();
+        let layout = pool.layout();
+        let permission = asked.permission();
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
-        let made = change::run(context, &lock_context, pool.registry_lock(), "msgget", |txn| {
-            let exists = key != 0
-                && table::find_key(layout, Kind::Queue, key, |at| txn.get_word(at))?.is_some();
-            if exists {
-                return Ok(Ok(None));
+        change::decide(context, &lock_context, pool.registry_lock(), "msgget", |txn| {
+            if table::is_taken(txn, layout, Kind::Queue, asked.key)? {
+                return Ok(Commit(None));
             }
             let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
-                return Ok(Err(pool.full(limit_name!(msgmni), Errno::NOSPC)));
+                return Ok(Abandon(pool.full(limit_name!(msgmni), Errno::NOSPC)));
             };
             let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
             let queue = Queue { index: object_slot.index, sequence: object_slot.sequence, slot };
             let limit = pool.geometry().msgmnb;
-            describe(
-                txn,
-                layout,
-                &queue,
-                &permission,
-                NewQueue { limit, most_messages: 0, most_bytes: 0 },
-            )?;
+            let new = NewQueue { limit, most_messages: 0, most_bytes: 0 };
+            describe(txn, layout, &queue, &permission, new)?;
             txn.update_word(at!(queue, name), ObjectName::SystemV.pack())?;
-            if key != 0 {
-                table::enter_key(txn, layout, Kind::Queue, object_slot.index)?;
-            }
+            table::enter_key(txn, layout, Kind::Queue, object_slot.index)?;
             txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
-            Ok(Ok(Some(object_slot)))
-        });
-        if let Some(object_slot) = flatten(made)? {
-            return Ok(object_slot.id());
-        }
+            Ok(Commit(Some(object_slot)))
+        })
     }
-    let keys = layout.keys[Kind::Queue as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is in use and leads to no queue").into())
 }
 
 /// What a new queue is made with.

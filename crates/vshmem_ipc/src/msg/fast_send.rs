@@ -8,7 +8,7 @@ use vshmem_sync::{
 use vshmem_wire::{Cell, LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, RING_SLOTS, RingReserve};
 
 use crate::context::Context;
-use crate::error::ChangeResult;
+use crate::error::Failure;
 use crate::memory::chunks;
 use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
@@ -61,9 +61,9 @@ pub(crate) fn send_in_ring(
     call: &SendCall<'_>,
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
-) -> ChangeResult<InRing> {
+) -> Result<InRing, Failure> {
     let Some(ring) = ring_in_use(call.context.pool().map(), call.queue)? else {
-        return Ok(Ok(InRing::Slow));
+        return Ok(InRing::Slow);
     };
     let mut held = None;
     let sent = match ring {
@@ -83,12 +83,12 @@ fn try_to_send_long(
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
     held: &mut Option<RingChunk>,
-) -> ChangeResult<InRing> {
+) -> Result<InRing, Failure> {
     let SendCall { context, queue, payload, .. } = *call;
     // Before it would be counted with all that is in the ring.
     let limit = load_value(context.pool().map(), at!(queue, limit))?.into();
     if is_large_in::<LONG_RING_SLOTS>(limit, payload.len() as u64) {
-        return Ok(Ok(InRing::Slow));
+        return Ok(InRing::Slow);
     }
     try_to_send::<LONG_RING_SLOTS>(call, refused, signals_seen, held)
 }
@@ -120,7 +120,7 @@ fn try_to_send<const N: usize>(
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
     held: &mut Option<RingChunk>,
-) -> ChangeResult<InRing> {
+) -> Result<InRing, Failure> {
     let (map, layout) = (call.context.pool().map(), call.context.pool().layout());
     let short = inline_of::<N>(call.mtype, call.payload);
     let mut ring = MessageRing::<N>::at(ring_base::<N>(map, layout, call.queue)?);
@@ -128,31 +128,29 @@ fn try_to_send<const N: usize>(
         let place = match find_place(call, &mut ring, refused, signals_seen)? {
             Step::On(place) => place,
             Step::Again => continue,
-            Step::End(done) => return Ok(Ok(done)),
+            Step::End(done) => return Ok(done),
         };
         let message = match prepare(call, place.ring_slot, short, held)? {
             Step::On(message) => message,
             Step::Again => continue,
-            Step::End(done) => return Ok(Ok(done)),
+            Step::End(done) => return Ok(done),
         };
         let is_large = match count_bytes(call, &mut ring, &place, signals_seen)? {
             Step::On(is_large) => is_large,
             Step::Again => continue,
-            Step::End(done) => return Ok(Ok(done)),
+            Step::End(done) => return Ok(done),
         };
         if !queue_is_current(call.context, call.queue)? {
-            return Ok(Ok(InRing::Slow));
+            return Ok(InRing::Slow);
         }
-        if let Err(errno) = Permission::check(map, call.queue.slot, call.caller, WRITE)? {
-            return Ok(Err(errno));
-        }
+        Permission::check(map, call.queue.slot, call.caller, WRITE)??;
         match fill(call, ring.base(), place.ring_slot, message, is_large, held)? {
-            Step::On(()) => return Ok(Ok(InRing::Sent)),
+            Step::On(()) => return Ok(InRing::Sent),
             Step::Again => leave_lines(attempt),
-            Step::End(done) => return Ok(Ok(done)),
+            Step::End(done) => return Ok(done),
         }
     }
-    Ok(Ok(InRing::Slow))
+    Ok(InRing::Slow)
 }
 
 /// How a step of an attempt to send ended.

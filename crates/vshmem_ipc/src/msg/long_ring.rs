@@ -14,7 +14,7 @@ use vshmem_sync::{Fault, LockContext, MessageRing, Txn, crash_point, load_value}
 use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY_LOG2, OUTGROWN_RARITY_LOG2};
 
 use crate::context::Context;
-use crate::error::ChangeResult;
+use crate::error::Failure;
 use crate::memory::{change, chunks, heap};
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::is_roomy;
@@ -70,16 +70,13 @@ fn bind(
     lock_context: &LockContext<'_>,
     queue: &Queue,
     chunk: Chunk,
-) -> Result<bool, Fault> {
+) -> Result<bool, Failure> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     lay_closed_ring(map, layout, chunk)?;
     crash_point("msg-long-ring", "laid");
-    let step = || -> ChangeResult<bool> {
-        change::run(context, lock_context, queue.lock(), "msg-long-ring", |txn| {
-            stage_binding(context, txn, queue, chunk).map(Ok)
-        })
-    };
-    Ok(matches!(step()?, Ok(true)))
+    change::run(context, lock_context, queue.lock(), "msg-long-ring", |txn| {
+        stage_binding(context, txn, queue, chunk)
+    })
 }
 
 /// Lays a ring that is empty and closed.

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::registry::name;
@@ -212,8 +212,7 @@ impl Queue {
 #[inline(always)]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
-    let queue =
-        flatten(Queue::find(context.pool(), object_slot).map(|found| found.ok_or(Errno::INVAL)))?;
+    let queue = Queue::find(context.pool(), object_slot)?.ok_or(Errno::INVAL)?;
     // That is on a cache line of its own, which no other call of System V reads.
     if queue.is_known_as_system_v(context) || is_system_v(context, &queue, id)? {
         Ok(queue)
@@ -235,7 +234,7 @@ fn is_system_v(context: &Context, queue: &Queue, id: i32) -> Result<bool, Fault>
 #[inline]
 pub(crate) fn find_any(context: &Context, id: i32) -> Result<Queue, Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
-    flatten(Queue::find(context.pool(), object_slot).map(|found| found.ok_or(Errno::INVAL)))
+    Ok(Queue::find(context.pool(), object_slot)?.ok_or(Errno::INVAL)?)
 }
 
 pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission, Failure> {

@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Instant, seconds_now, signals_before_wait, signals_handled};
+use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::chunks;
 use crate::msg::list::{Found, find, take, wake_senders};
 use crate::msg::message::{Header, Search};
@@ -97,7 +98,7 @@ pub(crate) fn receive_from(
             ) {
                 Ok(Some(answer)) => return Ok(answer.result()?),
                 Ok(None) => {}
-                Err(fault) => return flatten(Err(fault)),
+                Err(fault) => return Err(fault.into()),
             }
         }
         turns -= i32::from(turns > 0);
@@ -224,7 +225,7 @@ fn receive_until(
     let mut gone = if has_spun { Errno::IDRM } else { Errno::INVAL };
     let waits_for = ReceiveFilter::of(wanted, receiver.search);
     loop {
-        flatten(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
+        Permission::check(context.pool().map(), queue.slot, receiver.caller, READ)??;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
         if signals_handled() != until.signals_seen && gone == Errno::IDRM {
             return Err(Errno::INTR.into());
@@ -232,13 +233,13 @@ fn receive_until(
         // Without a slot to sleep in, a tail that was closed for nothing would stay closed.
         let may_lie_beside = may_return && !wanted.no_wait && slot_guard.may_sleep();
         let joined = match may_lie_beside {
-            true => flatten(wait_with_ring::enqueue_with_ring(
+            true => wait_with_ring::enqueue_with_ring(
                 context,
                 queue,
                 &waits_for,
                 lock_context,
                 slot_guard,
-            ))?,
+            )?,
             false => Joined::List,
         };
         let taken = match joined {
@@ -266,22 +267,22 @@ fn take_from_list(
     let Receiver { context, queue, wanted, search, copy, lock_context, slot_guard, .. } = *receiver;
     let layout = context.pool().layout();
     let mut wakes = WakeList::default();
-    let step = ring::change_list(context, lock_context, queue, "msgrcv", |txn| {
+    let taken = ring::decide_list(context, lock_context, queue, "msgrcv", |txn| {
         wakes.clear();
         if !queue.alive(txn)? {
-            return Ok(Err(gone));
+            return Ok(CommitThenFail(gone));
         }
         if let Some(found) = find(txn, layout, queue, search)? {
             if found.header.size > wanted.room as u64 && !wanted.cut {
-                return Ok(Err(Errno::TOOBIG));
+                return Ok(CommitThenFail(Errno::TOOBIG));
             }
             if let Some(copy) = copy {
                 // copy_msg of ipc/msgutil.c does not cut, whatever MSG_NOERROR says.
                 if found.header.size > wanted.room as u64 {
-                    return Ok(Err(Errno::INVAL));
+                    return Ok(CommitThenFail(Errno::INVAL));
                 }
                 copy_payload(context, txn, &found, copy)?;
-                return Ok(Ok(Some((copy, false))));
+                return Ok(Commit(Some((copy, false))));
             }
             take(txn, layout, queue, &found, context.client_id())?;
             txn.update(at!(queue, receiver), context.process_ref().pack())?;
@@ -290,15 +291,14 @@ fn take_from_list(
             if search.is_plain() && found.header.size <= RING_PAYLOAD_BYTES {
                 enter_ring(txn, layout, queue)?;
             }
-            return Ok(Ok(Some((found.chunk, more))));
+            return Ok(Commit(Some((found.chunk, more))));
         }
         if wanted.no_wait {
-            return Ok(Err(Errno::NOMSG));
+            return Ok(CommitThenFail(Errno::NOMSG));
         }
         waiters::join_receivers(context, txn, queue, waits_for, slot_guard)?;
-        Ok(Ok(None))
-    });
-    let taken = flatten(step)?;
+        Ok(Commit(None))
+    })?;
     doorbell::wake_listed(context, &wakes);
     let Some((chunk, more)) = taken else { return Ok(None) };
     if more {

@@ -5,7 +5,7 @@ use vshmem_sync::{LockContext, field};
 use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::heap;
 use crate::msg::list::{End, insert};
 use crate::msg::message::Header;
@@ -23,7 +23,7 @@ pub(crate) fn put_back(
     queue: &Queue,
 ) -> Result<(), Failure> {
     let layout = context.pool().layout();
-    let step = ring::change_list(context, lock_context, queue, "msg-put-back", |txn| {
+    ring::change_list(context, lock_context, queue, "msg-put-back", |txn| {
         let at = dead.at;
         let map = txn.lock_context().map;
         let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;
@@ -35,18 +35,17 @@ pub(crate) fn put_back(
             && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
             && sequence == u64::from(queue.sequence);
         let Some(unit) = unit.checked_sub(1).filter(|_| unseen) else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         let chunk = Chunk(unit);
         if !queue.alive(txn)? || txn.get_word(chunk.owner(layout)?)? != dead.client.word() {
-            return Ok(Ok(()));
+            return Ok(());
         }
         let header = Header::read(map, layout, chunk)?;
         heap::pass(txn, layout, chunk, dead.client.word(), IN_OBJECT)?;
         insert(txn, layout, queue, chunk, header, End::Oldest)?;
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
-        Ok(Ok(()))
-    });
-    flatten(step)?;
+        Ok(())
+    })?;
     serve::serve_receivers(context, lock_context, queue)
 }

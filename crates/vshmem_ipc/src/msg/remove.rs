@@ -1,11 +1,12 @@
 //! msgctl(2): IPC_RMID, and taking a removed queue apart.
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::msg::list::{pass_from_list, retry};
 use crate::msg::queue::{self, Queue, at};
@@ -24,14 +25,14 @@ pub(crate) fn queue_remove(context: &Context, id: i32, caller: &dyn Caller) -> R
     queue::permission(context, &queue)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(ring::change_list(context, &lock_context, &queue, "msg-remove", |txn| {
+    ring::decide_list(context, &lock_context, &queue, "msg-remove", |txn| {
         if !queue.alive(txn)? {
-            return Ok(Err(Errno::IDRM));
+            return Ok(CommitThenFail(Errno::IDRM));
         }
         txn.set(field!(queue.slot, ObjectHeader, state), queue.state_word(ObjectState::Dying))?;
         table::begin_task(txn, Kind::Queue, queue.index)?;
-        Ok(Ok(()))
-    }))?;
+        Ok(Commit(()))
+    })?;
     dismantle_queue(context, &lock_context, &queue)
 }
 
@@ -52,21 +53,21 @@ pub(crate) fn dismantle_queue(
             .checked_sub(1)
             .ok_or(Fault::corrupt(queue.slot, "a queue that cannot be taken apart"))?;
         let mut wakes = WakeList::default();
-        let step = change::run(context, lock_context, queue.lock(), "msg-dismantle", |txn| {
+        let finished = change::run(context, lock_context, queue.lock(), "msg-dismantle", |txn| {
             wakes.clear();
             if txn.get(state_at)? != dying {
-                return Ok(Ok(true));
+                return Ok(true);
             }
             let gone = result_of(Errno::IDRM);
             for wait_queue in [queue.receivers(), queue.senders(), queue.notified()] {
                 let done = WaitState::Done;
                 if retry(txn, layout, wait_queue, &mut wakes, done, gone, |_, _| Ok(true))? {
-                    return Ok(Ok(false));
+                    return Ok(false);
                 }
             }
             while txn.remaining_entries() >= 8 {
                 let Some(unit) = txn.get(at!(queue, head))?.checked_sub(1) else {
-                    return Ok(Ok(true));
+                    return Ok(true);
                 };
                 // No message is large enough for a run of slabs (the bound of msgmax), so clearing
                 // the owner cell frees its chunk.
@@ -74,9 +75,8 @@ pub(crate) fn dismantle_queue(
                 txn.set(at!(queue, head), next)?;
                 pass_from_list(txn, layout, Chunk(unit), 0)?;
             }
-            Ok(Ok(false))
-        });
-        let finished = flatten(step)?;
+            Ok(false)
+        })?;
         doorbell::wake_listed(context, &wakes);
         if finished {
             break;
@@ -84,14 +84,14 @@ pub(crate) fn dismantle_queue(
     }
     // The ring is closed, so there will be no new ones.
     free_spare(pool.map(), layout, queue)?;
-    flatten(change::run(context, lock_context, pool.registry_lock(), "msg-free", |txn| {
+    change::run(context, lock_context, pool.registry_lock(), "msg-free", |txn| {
         if txn.get(state_at)? != dying {
-            return Ok(Ok(()));
+            return Ok(());
         }
         name::leave(txn, layout, Kind::Queue, queue.index)?;
         table::leave_key(txn, layout, Kind::Queue, queue.index)?;
         table::free_slot(txn, layout, Kind::Queue, queue.index)?;
         table::end_task(txn, Kind::Queue, queue.index)?;
-        Ok(Ok(()))
-    }))
+        Ok(())
+    })
 }

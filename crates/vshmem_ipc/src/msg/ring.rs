@@ -2,13 +2,15 @@
 //! list, and open it again. See [`crate::msg::ring_chunk`] for the chunks of its messages.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, LockContext, MessageRing, RingSlot, Txn, load_cell, load_value};
+use vshmem_sync::{
+    Decision, Fault, LockContext, MessageRing, RingSlot, Txn, load_cell, load_value,
+};
 use vshmem_wire::{
     LONG_RING_SLOTS, Layout, QueueMode, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES, RING_SLOTS,
 };
 
 use crate::context::Context;
-use crate::error::ChangeResult;
+use crate::error::{ChangeResult, Failure};
 use crate::memory::change;
 use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::count::{lengthen, open_slot, past_ring};
@@ -378,20 +380,35 @@ pub(crate) fn change_list<'a, T>(
     lock_context: &LockContext<'a>,
     queue: &Queue,
     name: &'static str,
+    mut body: impl FnMut(&mut Txn<'a>) -> Result<T, Fault>,
+) -> Result<T, Failure> {
+    decide_list(context, lock_context, queue, name, |txn| body(txn).map(Decision::Commit))
+}
+
+/// As [`change_list`], for a change that may be refused. Before `body` runs, the passage of the
+/// ring's messages to the list is staged, which is right also if the call then fails: it fails
+/// with [`Decision::CommitThenFail`], or the ring would stay closed with messages in it, and each
+/// call after this one would begin with the same.
+#[inline]
+pub(crate) fn decide_list<'a, T>(
+    context: &'a Context,
+    lock_context: &LockContext<'a>,
+    queue: &Queue,
+    name: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
-) -> ChangeResult<T> {
+) -> Result<T, Failure> {
     let layout = context.pool().layout();
     for _ in 0..MOST_TRIES {
         close_ring(lock_context.map, layout, queue)?;
-        let done = change::run(context, lock_context, queue.lock(), name, |txn| {
+        let done = change::decide(context, lock_context, queue.lock(), name, |txn| {
             if !leave_ring(txn, layout, queue)? {
-                return Ok(Ok(None));
+                return Ok(Decision::Commit(None));
             }
             Ok(body(txn)?.map(Some))
         })?;
-        if let Some(outcome) = done.transpose() {
-            return Ok(outcome);
+        if let Some(done) = done {
+            return Ok(done);
         }
     }
-    Err(Fault::corrupt(queue.slot, "a ring that does not stay closed"))
+    Err(Fault::corrupt(queue.slot, "a ring that does not stay closed").into())
 }

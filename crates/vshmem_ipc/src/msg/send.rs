@@ -4,11 +4,12 @@ use std::cell::Cell;
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_before_wait, signals_handled};
+use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, SlotGuard, field};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::{chunks, heap};
 use crate::msg::count::sent_past_ring;
 use crate::msg::fast_send::{self, InRing, SendCall};
@@ -126,7 +127,7 @@ fn send_past_waiters(
     const MOST_TURNS: u32 = 8;
     let mut refused = None;
     for _ in 0..MOST_TURNS {
-        match flatten(fast_send::send_in_ring(call, refused, signals_seen))? {
+        match fast_send::send_in_ring(call, refused, signals_seen)? {
             InRing::AwaitedTypes => match wait_with_ring::hand_to_waiter(call)? {
                 HandOff::Taken => return Ok(InRing::Sent),
                 HandOff::Refused(mode) => refused = Some(mode),
@@ -169,11 +170,8 @@ fn send_to_list(
     };
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
-    let fill = || -> ChangeResult<()> {
-        Header::write_payload(pool.map(), layout, chunk, mtype, payload)?;
-        Ok(Ok(()))
-    };
-    let sent = flatten(fill()).and_then(|()| {
+    let filled = Header::write_payload(pool.map(), layout, chunk, mtype, payload);
+    let sent = filled.map_err(Failure::from).and_then(|()| {
         let header = Header { mtype, size: payload.len() as u64 };
         let sender =
             Sender { context, queue, header, chunk, slow, caller, slot_guard: &slot_guard };
@@ -222,7 +220,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
         if signals_handled() != signals_seen && *gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        flatten(Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE))?;
+        Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE)??;
         match put_in_list(sender, &lock_context, *gone)? {
             // Each time another thread has left the wait queue.
             Some(Handed::Undecided) if undecided <= threads => {
@@ -267,11 +265,11 @@ fn put_in_list(
     let Sender { context, queue, header, chunk, slot_guard, .. } = *sender;
     let layout = context.pool().layout();
     let mut wakes = WakeList::default();
-    let step = ring::change_list(context, lock_context, queue, "msgsnd", |txn| {
+    let sent = ring::decide_list(context, lock_context, queue, "msgsnd", |txn| {
         wakes.clear();
         sender.slow.ended_registration.set(None);
         if !queue.alive(txn)? {
-            return Ok(Err(gone));
+            return Ok(CommitThenFail(gone));
         }
         if fits(txn, queue, header.size)? {
             txn.update(at!(queue, sender), context.process_ref().pack())?;
@@ -290,10 +288,10 @@ fn put_in_list(
                         .set(mq_notify::fire(context, txn, queue, &mut wakes)?);
                 }
             }
-            return Ok(Ok(Some(handed)));
+            return Ok(Commit(Some(handed)));
         }
         if sender.slow.no_wait {
-            return Ok(Err(Errno::AGAIN));
+            return Ok(CommitThenFail(Errno::AGAIN));
         }
         let at = thread_at(layout, slot_guard.slot)?;
         let map = txn.lock_context().map;
@@ -301,9 +299,8 @@ fn put_in_list(
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
         let wait_queue = queue.senders();
         wait_queue::enqueue(txn, layout, wait_queue, slot_guard, WaitKind::Send, queue.index)?;
-        Ok(Ok(None))
-    });
-    let sent = flatten(step)?;
+        Ok(Commit(None))
+    })?;
     doorbell::wake_listed(context, &wakes);
     Ok(sent)
 }

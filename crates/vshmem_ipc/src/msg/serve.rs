@@ -8,7 +8,7 @@ use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::msg::list::{find, retry, wake_senders};
 use crate::msg::message::Search;
@@ -87,11 +87,10 @@ pub(crate) fn serve_all(
     // Each round but the last takes another thread off the wait queue.
     for _ in 0..=context.pool().layout().threads.count {
         let mut wakes = WakeList::default();
-        let step = change::run(context, lock_context, queue.lock(), name, |txn| {
+        let more = change::run(context, lock_context, queue.lock(), name, |txn| {
             wakes.clear();
-            Ok(Ok(queue.alive(txn)? && serve(txn, &mut wakes)?))
-        });
-        let more = flatten(step)?;
+            Ok(queue.alive(txn)? && serve(txn, &mut wakes)?)
+        })?;
         doorbell::wake_listed(context, &wakes);
         if !more {
             return Ok(());

@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::Map;
+use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, field, load_cell, load_value};
 use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::msg::count::MOST_LOOKS;
 use crate::msg::list::retry;
 use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
@@ -55,13 +56,13 @@ pub(crate) fn queue_change(
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(ring::change_list(context, &lock_context, &queue, "msg-set", |txn| {
+    ring::decide_list(context, &lock_context, &queue, "msg-set", |txn| {
         if !queue.alive(txn)? {
-            return Ok(Err(Errno::IDRM));
+            return Ok(CommitThenFail(Errno::IDRM));
         }
         txn.update(at!(queue, limit), limit)?;
-        table::set_owner(txn, queue.slot, uid, gid, mode).map(Ok)
-    }))?;
+        table::set_owner(txn, queue.slot, uid, gid, mode).map(Commit)
+    })?;
     // Every thread looks again: modes and room may be other ones now.
     serve::serve_all(context, &lock_context, &queue, "msg-set-wake", |txn, wakes| {
         let mut more = false;
@@ -101,41 +102,35 @@ pub(crate) fn queue_at_index(
 fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
     let map = context.pool().map();
     let get = |at: u64| load_value(map, at);
-    let read = || -> ChangeResult<QueueStat> {
-        let (count, bytes) = totals(map, context.pool().layout(), queue.slot)?;
-        Ok(Ok(QueueStat {
-            id: ObjectSlot { index: queue.index, sequence: queue.sequence }.id(),
-            permission: Permission::read(map, queue.slot)?,
-            bytes,
-            count,
-            limit: get(at!(queue, limit))?,
-            sender: context.pid_here(get(at!(queue, sender))?),
-            receiver: context.pid_here(get(at!(queue, receiver))?),
-            sent: get(at!(queue, sent))?,
-            received: get(at!(queue, received))?,
-            changed: get(field!(queue.slot, ObjectHeader, changed))?,
-        }))
-    };
-    flatten(read())
+    let (count, bytes) = totals(map, context.pool().layout(), queue.slot)?;
+    Ok(QueueStat {
+        id: ObjectSlot { index: queue.index, sequence: queue.sequence }.id(),
+        permission: Permission::read(map, queue.slot)?,
+        bytes,
+        count,
+        limit: get(at!(queue, limit))?,
+        sender: context.pid_here(get(at!(queue, sender))?),
+        receiver: context.pid_here(get(at!(queue, receiver))?),
+        sent: get(at!(queue, sent))?,
+        received: get(at!(queue, received))?,
+        changed: get(field!(queue.slot, ObjectHeader, changed))?,
+    })
 }
 
 /// MSG_INFO.
 pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let count = || -> ChangeResult<MsgInfo> {
-        let queues = load_value(map, per_kind!(layout, in_use, Kind::Queue))?;
-        let high = load_value(map, per_kind!(layout, high_water, Kind::Queue))?;
-        let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };
-        for index in 0..high.min(layout.msg.count as u32) {
-            let slot = table::slot_at(layout, Kind::Queue, index)?;
-            if table::slot_state(map, slot)?.is(ObjectState::Live) {
-                let (messages, bytes) = totals(map, layout, slot)?;
-                info.messages = info.messages.saturating_add(messages);
-                info.bytes = info.bytes.saturating_add(bytes);
-                info.highest = index;
-            }
+    let queues = load_value(map, per_kind!(layout, in_use, Kind::Queue))?;
+    let high = load_value(map, per_kind!(layout, high_water, Kind::Queue))?;
+    let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };
+    for index in 0..high.min(layout.msg.count as u32) {
+        let slot = table::slot_at(layout, Kind::Queue, index)?;
+        if table::slot_state(map, slot)?.is(ObjectState::Live) {
+            let (messages, bytes) = totals(map, layout, slot)?;
+            info.messages = info.messages.saturating_add(messages);
+            info.bytes = info.bytes.saturating_add(bytes);
+            info.highest = index;
         }
-        Ok(Ok(info))
-    };
-    flatten(count())
+    }
+    Ok(info)
 }

@@ -7,7 +7,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure};
+use crate::error::{Failure, unless_refused};
 use crate::memory::{change, chunks, heap};
 use crate::msg::mode::{RingInUse, ring_in_use, uses_ring};
 use crate::msg::queue::{Queue, at};
@@ -38,12 +38,10 @@ pub(crate) fn stock_reserve(context: &Context, queue: &Queue) -> Result<(), Faul
     }
     let mut is_stocked = false;
     if chunks.len() == RING_SLOTS {
-        let step = || -> ChangeResult<bool> {
-            change::run(context, &lock_context, queue.lock(), "msg-reserve", |txn| {
-                stage_reserve(context, txn, queue, &chunks).map(Ok)
-            })
-        };
-        is_stocked = matches!(step()?, Ok(true));
+        let stocked = change::run(context, &lock_context, queue.lock(), "msg-reserve", |txn| {
+            stage_reserve(context, txn, queue, &chunks)
+        });
+        is_stocked = unless_refused(stocked)?.unwrap_or(false);
     }
     if !is_stocked {
         for chunk in chunks {
@@ -94,9 +92,9 @@ pub(crate) fn give_up_reserve(
         if queue.alive(txn)? {
             enter_ring(txn, layout, queue)?;
         }
-        Ok(Ok(()))
-    })?;
-    Ok(done.is_ok())
+        Ok(())
+    });
+    Ok(unless_refused(done)?.is_some())
 }
 
 /// Frees the chunks that rings keep for their next messages; says whether there were any.

@@ -24,7 +24,7 @@ use vshmem_sync::{Fault, LockContext, MessageRing, SlotGuard, Tail, crash_point,
 use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_INLINE_BYTES};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::{change, chunks};
 use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::fast_send::SendCall;
@@ -68,9 +68,9 @@ pub(crate) fn enqueue_with_ring(
     wanted: &ReceiveFilter,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
-) -> ChangeResult<Joined> {
+) -> Result<Joined, Failure> {
     let Some(ring) = ring_in_use(context.pool().map(), queue)? else {
-        return Ok(Ok(Joined::List));
+        return Ok(Joined::List);
     };
     with_ring!(ring, N => {
         enqueue_with::<N>(context, queue, wanted, lock_context, slot_guard)
@@ -83,24 +83,24 @@ fn enqueue_with<const N: usize>(
     wanted: &ReceiveFilter,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
-) -> ChangeResult<Joined> {
+) -> Result<Joined, Failure> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let base = ring_base::<N>(map, layout, queue)?;
     let ring = MessageRing::<N>::read(map, base)?;
     // Without a barrier, as the caller looks again in any case.
     if ring.tail() != Tail::Closed && look_in_ring(context, &ring, wanted)? == Some(Joined::Found) {
-        return Ok(Ok(Joined::Found));
+        return Ok(Joined::Found);
     }
     let mut held = None;
     let joined = loop {
         match enqueue_holding(context, queue, &ring, wanted, &mut held, lock_context, slot_guard) {
-            Ok(Ok(None)) => {}
-            Ok(done) => break Ok(done.map(|joined| joined.unwrap_or(Joined::List))),
-            Err(fault) => break Err(fault),
+            Ok(None) => {}
+            Ok(Some(joined)) => break Ok(joined),
+            Err(failure) => break Err(failure),
         }
         held = chunk_for_tail(context, queue, lock_context)?;
         if held.is_none() {
-            break Ok(Ok(Joined::List));
+            break Ok(Joined::List);
         }
     };
     if let Some(RingChunk { chunk, .. }) = held {
@@ -119,7 +119,7 @@ fn enqueue_holding<const N: usize>(
     held: &mut Option<RingChunk>,
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
-) -> ChangeResult<Option<Joined>> {
+) -> Result<Option<Joined>, Failure> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let mut is_used = false;
     let joined = change::run(context, lock_context, queue.lock(), "msg-wait", |txn| {
@@ -128,7 +128,7 @@ fn enqueue_holding<const N: usize>(
         // With older messages in the list another thread has begun to empty a long ring.
         let uses_ring = uses_ring::<N>(mode) && txn.get(at!(queue, head))? == 0;
         if !queue.alive(txn)? || !uses_ring {
-            return Ok(Ok(Some(Joined::List)));
+            return Ok(Some(Joined::List));
         }
         // Any thread may close a ring at any time; and only under this lock does its tail open
         // again.
@@ -136,12 +136,12 @@ fn enqueue_holding<const N: usize>(
         let ring = MessageRing::<N>::read(map, ring.base())?;
         let found = look_in_ring(context, &ring, wanted)?;
         if found == Some(Joined::List) {
-            return Ok(Ok(found));
+            return Ok(found);
         }
         if let Some(ring_slot) = ring.inline_tail() {
-            let Some(held) = *held else { return Ok(Ok(None)) };
+            let Some(held) = *held else { return Ok(None) };
             if !held.is_ours(map)? {
-                return Ok(Ok(Some(Joined::List)));
+                return Ok(Some(Joined::List));
             }
             let (mtype, size) = ring_slot.inline().unwrap_or_default();
             let payload = &ring_slot.inline_payload(map)?[..size];
@@ -149,7 +149,7 @@ fn enqueue_holding<const N: usize>(
             is_used = true;
         }
         let Some(passed) = ring.words_to_pass(held.map(|held| held.chunk.0)) else {
-            return Ok(Ok(Some(Joined::List)));
+            return Ok(Some(Joined::List));
         };
         if found.is_none() {
             waiters::join_receivers(context, txn, queue, wanted, slot_guard)?;
@@ -159,9 +159,9 @@ fn enqueue_holding<const N: usize>(
             txn.set_word(at!(queue, mode), awaited_types.mode(RingInUse::of_slots::<N>()))?;
         }
         let_senders_pass(txn, layout, queue, passed)?;
-        Ok(Ok(Some(found.unwrap_or(Joined::Yes))))
+        Ok(Some(found.unwrap_or(Joined::Yes)))
     })?;
-    if is_used && !matches!(joined, Ok(Some(Joined::List))) {
+    if is_used && joined != Some(Joined::List) {
         *held = None;
     }
     Ok(joined)
@@ -207,12 +207,12 @@ pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
     let SendCall { context, queue, mtype, payload, caller, .. } = *call;
     let pool = context.pool();
     let layout = pool.layout();
-    flatten(Permission::check(pool.map(), queue.slot, caller, WRITE))?;
+    Permission::check(pool.map(), queue.slot, caller, WRITE)??;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
     let mut wakes = WakeList::default();
-    let mut hand_to_waiter = || -> ChangeResult<HandOff> {
+    let mut hand_to_waiter = || -> Result<HandOff, Failure> {
         Header::write_payload(pool.map(), layout, chunk, mtype, payload)?;
         let header = Header { mtype, size: payload.len() as u64 };
         change::run(context, &lock_context, queue.lock(), "msg-hand-over", |txn| {
@@ -221,15 +221,15 @@ pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
             // With messages in the list another thread has begun to empty a long ring.
             let is_usable = queue.alive(txn)? && txn.get(at!(queue, head))? == 0;
             let Some(ring) = RingInUse::of(mode).filter(|_| is_usable) else {
-                return Ok(Ok(HandOff::List));
+                return Ok(HandOff::List);
             };
             // The kernel's would not go past a full queue either.
             if !with_ring!(ring, N => has_place::<N>(context, queue, payload.len())?) {
-                return Ok(Ok(HandOff::List));
+                return Ok(HandOff::List);
             }
             let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut wakes)?;
             if handed == Handed::Undecided {
-                return Ok(Ok(HandOff::List));
+                return Ok(HandOff::List);
             }
             // As long as others sleep, the word is only corrected when it has led another thread
             // here for nothing.
@@ -238,14 +238,14 @@ pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
                 txn.update_word(at!(queue, mode), awaited_types.mode(ring))?;
             }
             if handed == Handed::No {
-                return Ok(Ok(HandOff::Refused(txn.cell(at!(queue, mode))?)));
+                return Ok(HandOff::Refused(txn.cell(at!(queue, mode))?));
             }
             txn.update(at!(queue, sender), context.process_ref().pack())?;
             txn.update(at!(queue, sent), seconds_now())?;
-            Ok(Ok(HandOff::Taken))
+            Ok(HandOff::Taken)
         })
     };
-    let offered = flatten(hand_to_waiter());
+    let offered = hand_to_waiter();
     doorbell::wake_listed(context, &wakes);
     if offered != Ok(HandOff::Taken) {
         let _ = chunks::release(context, &lock_context, chunk);

@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, LockContext, field, load_value, with_lock};
 use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::listing::rows::LocalClient;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::recovery::steps::{self, Ended, Occasion};
@@ -84,7 +84,8 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
     if !claim()? {
         return Ok(false);
     }
-    flatten(reap_client(context, &lock_context, dead.id).map(|()| Ok(true)))
+    reap_client(context, &lock_context, dead.id)?;
+    Ok(true)
 }
 
 /// Reaps the client with this id. If another client has its slot by now, then it has been reaped

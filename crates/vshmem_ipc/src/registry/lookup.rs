@@ -5,33 +5,10 @@ use vshmem_sync::{load_word, read_if_free};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
-use crate::error::{self, Failure};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::table::{self, find_key};
-
-/// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
-/// to be made.
-#[inline]
-pub(crate) fn existing(
-    context: &Context,
-    kind: Kind,
-    key: i32,
-    flags: i32,
-) -> Result<Option<ObjectSlot>, Failure> {
-    /// IPC_CREAT.
-    const CREATE: i32 = 0o1000;
-    /// IPC_EXCL.
-    const EXCLUSIVE: i32 = 0o2000;
-    if key == 0 {
-        return Ok(None);
-    }
-    match find_existing(context, kind, key)? {
-        Some(_) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => Err(Errno::EXIST.into()),
-        None if flags & CREATE == 0 => Err(Errno::NOENT.into()),
-        found => Ok(found),
-    }
-}
 
 /// Finds a live object by key, without the lock where that can be. "None" is only true if no other
 /// thread has changed the index meanwhile.
@@ -40,7 +17,11 @@ pub(crate) fn existing(
 /// results are passed through memory, in pieces of other sizes than they are read in, which the
 /// processor has to wait for.
 #[inline(always)]
-fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<ObjectSlot>, Failure> {
+pub(super) fn find_existing(
+    context: &Context,
+    kind: Kind,
+    key: i32,
+) -> Result<Option<ObjectSlot>, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     match find_key(layout, kind, key, |at| load_word(map, at)) {
         Ok(Some(object_slot)) => Ok(Some(object_slot)),
@@ -66,26 +47,19 @@ fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Obj
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    error::flatten(change::run(
-        context,
-        &lock_context,
-        context.pool().registry_lock(),
-        "find-key",
-        |txn| find_key(layout, kind, key, |at| txn.get_word(at)).map(Ok),
-    ))
+    change::run(context, &lock_context, context.pool().registry_lock(), "find-key", |txn| {
+        find_key(layout, kind, key, |at| txn.get_word(at))
+    })
 }
 
 /// The id of the live object in a slot, for *_STAT.
 pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Failure> {
-    let read = || -> error::ChangeResult<i32> {
-        let Some(slot) = kind.area(context.pool().layout()).at(index) else {
-            return Ok(Err(Errno::INVAL));
-        };
-        let slot_state = table::slot_state(context.pool().map(), slot)?;
-        if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
-            return Ok(Err(Errno::INVAL));
-        }
-        Ok(Ok(ObjectSlot { index, sequence: slot_state.sequence }.id()))
+    let Some(slot) = kind.area(context.pool().layout()).at(index) else {
+        return Err(Errno::INVAL.into());
     };
-    error::flatten(read())
+    let slot_state = table::slot_state(context.pool().map(), slot)?;
+    if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
+        return Err(Errno::INVAL.into());
+    }
+    Ok(ObjectSlot { index, sequence: slot_state.sequence }.id())
 }

@@ -212,7 +212,18 @@ pub(crate) fn generation(map: &Map, slot: u64) -> Result<u64, Fault> {
     Ok(load_cell(map, field!(slot, ObjectHeader, creator))?.tag)
 }
 
-/// Enters an object into the index, by what its key cell says.
+/// Whether a new object of a System V key comes too late: another thread has made one meanwhile.
+pub(crate) fn is_taken(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    kind: Kind,
+    key: i32,
+) -> Result<bool, Fault> {
+    Ok(key != 0 && find_key(layout, kind, key, |at| txn.get_word(at))?.is_some())
+}
+
+/// Enters an object into the index, by what its key cell says. One without a key has no place
+/// there.
 pub(crate) fn enter_key(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -221,6 +232,9 @@ pub(crate) fn enter_key(
 ) -> Result<(), Fault> {
     let slot = slot_at(layout, kind, index)?;
     let key = ObjectKey::of_word(txn.get_word(field!(slot, ObjectHeader, key))?);
+    if key == ObjectKey::NONE {
+        return Ok(());
+    }
     let head_at = bucket(layout, kind, key)?;
     let head = txn.get(head_at)?;
     txn.update(field!(slot, ObjectHeader, next), head)?;

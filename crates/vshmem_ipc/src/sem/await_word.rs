@@ -16,7 +16,7 @@ use vshmem_mem::signals_handled;
 use vshmem_sync::Polled;
 
 use crate::context::Context;
-use crate::error::ChangeResult;
+use crate::error::Failure;
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
 use crate::sem::{fast, undo};
@@ -44,17 +44,17 @@ pub(super) fn await_word(
     operation: Operation,
     timeout: Option<Duration>,
     signals_seen: u32,
-) -> ChangeResult<Spun> {
+) -> Result<Spun, Failure> {
     let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
     // The record that is needed for the fast path is made under the lock.
     let has_way = !operation.undo || undo::known_undo_record(context, set)?.is_some();
     if operation.no_wait || is_short || !has_way {
-        return Ok(Ok(Spun::NotAtAll));
+        return Ok(Spun::NotAtAll);
     }
     let semaphore = set.semaphore(context.pool(), operation.number.into())?;
     // A thread is in the wait queue: this operation comes after it, or is what it waits for.
     if semaphore.is_closed()? {
-        return Ok(Ok(Spun::NotAtAll));
+        return Ok(Spun::NotAtAll);
     }
     let mut look = context.spin.begin(waker_cpus::waker_cpu(context), Polled::Word);
     let (mut seen, mut spun) = (None, Spun::NotAtAll);
@@ -66,12 +66,13 @@ pub(super) fn await_word(
         seen = Some(word);
         if let Some(result) = fast::semop_fast(context, set, &operation)? {
             look.succeed();
-            return Ok(result.map(|()| Spun::Done));
+            result?;
+            return Ok(Spun::Done);
         }
         if semaphore.is_closed()? {
             break;
         }
         spun = Spun::InVain;
     }
-    Ok(Ok(spun))
+    Ok(spun)
 }

@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::field;
 use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
@@ -52,9 +53,7 @@ fn decided_value(
     caller: &dyn Caller,
 ) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
-    let read =
-        || -> ChangeResult<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.0.value)) };
-    flatten(read())
+    Ok(set.semaphore(context.pool(), number)?.read()?.0.value)
 }
 
 /// GETPID: the last process to operate on a semaphore.
@@ -65,8 +64,7 @@ pub(crate) fn semaphore_pid(
     caller: &dyn Caller,
 ) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
-    let read = || -> ChangeResult<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.1)) };
-    Ok(context.pid_here(flatten(read())?))
+    Ok(context.pid_here(set.semaphore(context.pool(), number)?.read()?.1))
 }
 
 /// A set that the caller may read, and one of its semaphores.
@@ -89,7 +87,7 @@ fn look_up_readable(
     caller: &dyn Caller,
 ) -> Result<(Set, u32), Failure> {
     let set = set::find(context, id)?;
-    flatten(Permission::check(context.pool().map(), set.slot, caller, READ))?;
+    Permission::check(context.pool().map(), set.slot, caller, READ)??;
     let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
     Ok((set, number))
 }
@@ -107,9 +105,9 @@ pub(crate) fn semaphore_waiters(
     let lock_context = context.lock_context_of(&slot_guard);
     let layout = context.pool().layout();
     let wanted = number | u32::from(zero) << 31;
-    flatten(change::run(context, &lock_context, set.lock(), "sem-count", |txn| {
+    change::decide(context, &lock_context, set.lock(), "sem-count", |txn| {
         if !set.alive(txn)? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         let mut count = 0;
         wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
@@ -117,8 +115,8 @@ pub(crate) fn semaphore_waiters(
             count += u32::from(blocked == wanted);
             Ok(true)
         })?;
-        Ok(Ok(count))
-    }))
+        Ok(Commit(count))
+    })
 }
 
 /// GETALL: copies all values out.
@@ -129,12 +127,12 @@ pub(crate) fn semaphore_values(
     mut each: impl FnMut(usize, u16),
 ) -> Result<(), Failure> {
     let set = set::set_of_size(context, id)?;
-    flatten(Permission::check(context.pool().map(), set.slot, caller, READ))?;
+    Permission::check(context.pool().map(), set.slot, caller, READ)??;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(context, &lock_context, set.lock(), "sem-getall", |txn| {
+    change::decide(context, &lock_context, set.lock(), "sem-getall", |txn| {
         if !set.alive(txn)? {
-            return Ok(Err(Errno::IDRM));
+            return Ok(Abandon(Errno::IDRM));
         }
         // Closed first, so that no fast operation comes between two reads.
         for number in 0..set.count {
@@ -146,8 +144,8 @@ pub(crate) fn semaphore_values(
             let word = SemWord::unpack(txn.get_word(set.word(number)?)?);
             each(number as usize, word.value as u16);
         }
-        Ok(Ok(()))
-    }))
+        Ok(Commit(()))
+    })
 }
 
 /// SETVAL.
@@ -201,10 +199,10 @@ fn write_values(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let mut wakes = WakeList::default();
-    let step = set.change(context, &lock_context, name, |txn| {
+    set.decide(context, &lock_context, name, |txn| {
         wakes.clear();
         if !set.alive(txn)? {
-            return Ok(Err(Errno::IDRM));
+            return Ok(Abandon(Errno::IDRM));
         }
         let waiters = txn.get(field!(set.slot, SemSlot, waiting))? != 0;
         for number in (0..set.count).filter(|&number| value(number).is_some()) {
@@ -228,8 +226,7 @@ fn write_values(
             Ok(true)
         })?;
         txn.update(field!(set.slot, ObjectHeader, changed), seconds_now())?;
-        Ok(Ok(()))
-    });
-    flatten(step)?;
+        Ok(Commit(()))
+    })?;
     serve::serve_rest(context, &lock_context, set)
 }

@@ -2,19 +2,20 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
 use crate::pool::tag_floor;
-use crate::registry::lookup;
-use crate::registry::permission::{Caller, Permission, mode_of};
-use crate::registry::table::{self, MOST_TRIES, SlotState, per_kind};
+use crate::registry::get::{self, Asked, Request, unless_gone};
+use crate::registry::permission::Caller;
+use crate::registry::table::{self, SlotState, per_kind};
 use crate::sem::set;
 
 /// semget(2).
@@ -25,78 +26,83 @@ pub(crate) fn semget(
     flags: i32,
     caller: &dyn Caller,
 ) -> Result<i32, Failure> {
-    let pool = context.pool();
-    if count < 0 || count as u32 > pool.geometry().semmsl {
+    if count < 0 || count as u32 > context.pool().geometry().semmsl {
         return Err(Errno::INVAL.into());
     }
-    let count = count as u32;
-    for _ in 0..MOST_TRIES {
-        if let Some(object_slot) = lookup::existing(context, Kind::Semaphore, key, flags)? {
-            let set = match set::find(context, object_slot.id()) {
-                Err(Failure::Errno(Errno::INVAL)) => continue,
-                found => found?,
-            };
-            if count > set.count {
-                return Err(Errno::INVAL.into());
-            }
-            flatten(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
-            context.reported_sizes.record_size(Kind::Semaphore, object_slot, set.count)?;
-            return Ok(object_slot.id());
+    let request = SetRequest { count: count as u32 };
+    get::get(context, Asked { key, flags, caller }, &request)
+}
+
+/// What semget(2) asks for beside.
+struct SetRequest {
+    count: u32,
+}
+
+impl Request for SetRequest {
+    const KIND: Kind = Kind::Semaphore;
+    const LOST: &'static str = "a key that is in use and leads to no set";
+
+    #[inline(always)]
+    fn check(
+        &self,
+        context: &Context,
+        asked: Asked<'_>,
+        object_slot: ObjectSlot,
+    ) -> Result<bool, Failure> {
+        let Some(set) = unless_gone(set::find(context, object_slot.id()))? else {
+            return Ok(false);
+        };
+        if self.count > set.count {
+            return Err(Errno::INVAL.into());
         }
-        if count == 0 {
+        asked.check_mode(context, set.slot)?;
+        context.reported_sizes.record_size(Kind::Semaphore, object_slot, set.count)?;
+        Ok(true)
+    }
+
+    fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure> {
+        if self.count == 0 {
             return Err(Errno::INVAL.into());
         }
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
-        let chunk = chunks::take(context, &lock_context, u64::from(count) * CELL_BYTES)?;
-        let new = New { key, flags, count, chunk };
-        let made = flatten(make_set(context, &lock_context, &new, caller));
-        if !matches!(made, Ok(Some(_))) {
-            let _ = chunks::release(context, &lock_context, chunk);
+        let chunk = chunks::take(context, &lock_context, u64::from(self.count) * CELL_BYTES)?;
+        let made = make_set(context, &lock_context, asked, self.count, chunk);
+        match made {
+            Ok(Some(object_slot)) => {
+                context.reported_sizes.record_size(Kind::Semaphore, object_slot, self.count)?;
+            }
+            _ => {
+                let _ = chunks::release(context, &lock_context, chunk);
+            }
         }
-        if let Some(object_slot) = made? {
-            context.reported_sizes.record_size(Kind::Semaphore, object_slot, count)?;
-            return Ok(object_slot.id());
-        }
+        made
     }
-    let keys = pool.layout().keys[Kind::Semaphore as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is in use and leads to no set").into())
 }
 
-/// A set that is to be made.
-#[derive(Debug, Clone, Copy)]
-struct New {
-    key: i32,
-    flags: i32,
-    count: u32,
-    /// Room for its semaphores.
-    chunk: Chunk,
-}
-
-/// Makes a set. `None` when another thread has made one of that key meanwhile.
+/// Makes a set, with room for its semaphores in `chunk`. `None` when another thread has made one of
+/// that key meanwhile.
 fn make_set(
     context: &Context,
     lock_context: &LockContext<'_>,
-    new: &New,
-    caller: &dyn Caller,
-) -> ChangeResult<Option<ObjectSlot>> {
+    asked: Asked<'_>,
+    count: u32,
+    chunk: Chunk,
+) -> Result<Option<ObjectSlot>, Failure> {
     let pool = context.pool();
     let (layout, geometry) = (pool.layout(), pool.geometry());
-    let New { key, flags, count, chunk } = *new;
     let base = chunk.offset(layout)?;
     let tag = tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
-    let permission = Permission::of_new(key, flags, caller);
-    change::run(context, lock_context, pool.registry_lock(), "semget", |txn| {
-        let exists = key != 0
-            && table::find_key(layout, Kind::Semaphore, key, |at| txn.get_word(at))?.is_some();
-        if exists {
-            return Ok(Ok(None));
+    let permission = asked.permission();
+    change::decide(context, lock_context, pool.registry_lock(), "semget", |txn| {
+        if table::is_taken(txn, layout, Kind::Semaphore, asked.key)? {
+            return Ok(Commit(None));
         }
         if !has_room(txn, layout, geometry, count)? {
-            return Ok(Err(pool.full(limit_name!(semmns), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(semmns), Errno::NOSPC)));
         }
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Semaphore)? else {
-            return Ok(Err(pool.full(limit_name!(semmni), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(semmni), Errno::NOSPC)));
         };
         let slot = table::slot_at(layout, Kind::Semaphore, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
@@ -107,12 +113,10 @@ fn make_set(
         let tags = tag.wrapping_mul(u64::from(count));
         txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;
         heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
-        if key != 0 {
-            table::enter_key(txn, layout, Kind::Semaphore, object_slot.index)?;
-        }
+        table::enter_key(txn, layout, Kind::Semaphore, object_slot.index)?;
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-        Ok(Ok(Some(object_slot)))
+        Ok(Commit(Some(object_slot)))
     })
 }
 

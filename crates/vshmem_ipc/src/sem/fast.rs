@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
 use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
@@ -25,7 +25,7 @@ pub(crate) fn may_operate<C: Caller>(
     }
     let alters = operations.iter().any(|operation| operation.change != 0);
     let wanted = if alters { WRITE } else { READ };
-    flatten(Permission::check(context.pool().map(), set.slot, caller, wanted))
+    Ok(Permission::check(context.pool().map(), set.slot, caller, wanted)??)
 }
 
 /// Without the lock, if that will do. `None`: it will not.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
+use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
 use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::chunks;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::ObjectSlot;
@@ -84,9 +85,7 @@ fn semop_slow(
     let signals_seen = signals_handled();
     let deadline = timeout.map(|span| Instant::now().after(span));
     let spun = match operations {
-        [operation] => {
-            flatten(await_word::await_word(context, set, *operation, timeout, signals_seen))?
-        }
+        [operation] => await_word::await_word(context, set, *operation, timeout, signals_seen)?,
         _ => Spun::NotAtAll,
     };
     if spun == Spun::Done {
@@ -223,35 +222,35 @@ fn try_under_lock(
     let process_ref = context.process_ref().pack();
     let mut wakes = WakeList::default();
     let mut writes = call.writes.get();
-    let step = set.change_counting(context, &lock_context, "semop", &mut writes, |txn| {
+    let step = set.decide_counting(context, &lock_context, "semop", &mut writes, |txn| {
         wakes.clear();
         if !set.alive(txn)? {
-            return Ok(Err(attempt.gone));
+            return Ok(Abandon(attempt.gone));
         }
         match perform(txn, pool, set, operations, record, process_ref)? {
-            Staged::NoRecord => Ok(Ok(AttemptResult::Again)),
+            Staged::NoRecord => Ok(Commit(AttemptResult::Again)),
             Staged::Fails(errno) => {
                 reopen(txn, set, operations)?;
-                Ok(Err(errno))
+                Ok(CommitThenFail(errno))
             }
             Staged::Done => {
                 txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                 let more = array::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
-                Ok(Ok(AttemptResult::Done { more }))
+                Ok(Commit(AttemptResult::Done { more }))
             }
             Staged::Blocks(_) if attempt.over.is_some() => {
                 reopen(txn, set, operations)?;
-                Ok(Err(attempt.over.unwrap_or(Errno::AGAIN)))
+                Ok(CommitThenFail(attempt.over.unwrap_or(Errno::AGAIN)))
             }
             Staged::Blocks(index) => {
                 enqueue_self(call, txn, index, record.map(|own| own.record))?;
-                Ok(Ok(AttemptResult::Asleep))
+                Ok(Commit(AttemptResult::Asleep))
             }
         }
     });
     call.writes.set(writes);
-    let step = flatten(step)?;
+    let step = step?;
     if let AttemptResult::Done { more } = step {
         doorbell::wake_listed(context, &wakes);
         if more {
@@ -332,10 +331,10 @@ fn reopen_all(
     set: &Set,
     operations: &[Operation],
 ) -> Result<(), Failure> {
-    flatten(set.change(context, lock_context, "semop-reopen", |txn| {
+    set.change(context, lock_context, "semop-reopen", |txn| {
         if set.alive(txn)? {
             reopen(txn, set, operations)?;
         }
-        Ok(Ok(()))
-    }))
+        Ok(())
+    })
 }

@@ -8,7 +8,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, broken, flatten};
+use crate::error::{Failure, broken};
 use crate::memory::chunks;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, ObjectSlot};
@@ -36,26 +36,25 @@ pub(crate) fn apply_undo(
     loop {
         let mut freed = None;
         let mut next = from;
-        let step = set.change(context, lock_context, "undo-apply", |txn| {
+        let finished = set.change(context, lock_context, "undo-apply", |txn| {
             freed = None;
             let slot_state = SlotState::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
             let same = undo::belongs(txn, layout, set, record, client)?;
             if !same || slot_state.sequence != set.sequence {
-                return Ok(Ok(true));
+                return Ok(true);
             }
             let base = undo::adjustments(txn, layout, record)?;
             let behind = adjust(txn, pool, set, record, base, from, process_ref)?;
             if let Some(number) = behind {
                 next = number;
-                return Ok(Ok(false));
+                return Ok(false);
             }
             freed = undo::unlink(txn, layout, set, record, context.client_id())?;
             // Whatever there was to add: the end of a process operates on the set (`exit_sem` of
             // Linux).
             txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
-            Ok(Ok(true))
-        });
-        let finished = flatten(step)?;
+            Ok(true)
+        })?;
         chunks::discard(context, lock_context, freed);
         serve::serve_rest(context, lock_context, set)?;
         if finished {
@@ -119,7 +118,7 @@ pub(crate) fn take_back(
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let highest = pool.geometry().semvmx as i32;
-    let step = set.change(context, lock_context, "sem-take-back", |txn| {
+    set.change(context, lock_context, "sem-take-back", |txn| {
         let at = dead.at;
         let map = txn.lock_context().map;
         let count = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
@@ -132,7 +131,7 @@ pub(crate) fn take_back(
             && sequence == u64::from(set.sequence)
             && count <= INLINE_OPS as u64;
         if !unseen || !set.alive(txn)? {
-            return Ok(Ok(()));
+            return Ok(());
         }
         let process_ref = txn.get(field!(at, ThreadSlot, process_ref))?;
         for operation in operations_of(map, at, count)?.into_iter().rev() {
@@ -142,15 +141,16 @@ pub(crate) fn take_back(
             let (at, cell) = set.close(txn, pool, operation.number.into())?;
             let value = SemWord::unpack(cell.word).value as i32 - i32::from(operation.change);
             if !(0..=highest).contains(&value) {
+                // None of the operations is taken back; that the waiter has been seen to is staged
+                // below all the same.
                 txn.clear();
                 break;
             }
             set.write(txn, at, cell, value as u32, process_ref)?;
         }
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
-        Ok(Ok(()))
-    });
-    flatten(step)?;
+        Ok(())
+    })?;
     serve::serve_rest(context, lock_context, set)
 }
 

@@ -1,11 +1,12 @@
 //! semctl(2): IPC_RMID, and taking a removed set apart.
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, load_value};
 use vshmem_wire::{Layout, ObjectHeader, ObjectState, SemSlot, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
@@ -23,16 +24,15 @@ pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Res
     set::permission(context, &set)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let removed = change::run(context, &lock_context, set.lock(), "sem-remove", |txn| {
+    change::decide(context, &lock_context, set.lock(), "sem-remove", |txn| {
         if !set.alive(txn)? {
-            return Ok(Err(Errno::IDRM));
+            return Ok(Abandon(Errno::IDRM));
         }
         let dying = set.state_word(ObjectState::Dying as u32);
         txn.set(field!(set.slot, ObjectHeader, state), dying.pack())?;
         table::begin_task(txn, Kind::Semaphore, set.index)?;
-        Ok(Ok(()))
-    });
-    flatten(removed)?;
+        Ok(Commit(()))
+    })?;
     dismantle_set(context, &lock_context, &set)
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn dismantle_set(
     if let Err(fault) = close_semaphores(context, set) {
         let now = load_value(pool.map(), state_at);
         // Another thread may have been faster.
-        return if now == Ok(dying) { flatten(Err(fault)) } else { Ok(()) };
+        return if now == Ok(dying) { Err(fault.into()) } else { Ok(()) };
     }
     // Each round but the last takes a waiter or an undo record away.
     let mut rounds = layout.threads.count + layout.undos.count + 1;
@@ -61,40 +61,39 @@ pub(crate) fn dismantle_set(
             .ok_or(Fault::corrupt(set.slot, "a set that cannot be taken apart"))?;
         let mut wakes = WakeList::default();
         let mut freed = None;
-        let step = change::run(context, lock_context, set.lock(), "sem-dismantle", |txn| {
+        let finished = change::run(context, lock_context, set.lock(), "sem-dismantle", |txn| {
             wakes.clear();
             freed = None;
             if txn.get(state_at)? != dying {
-                return Ok(Ok(true));
+                return Ok(true);
             }
             if !send_away(txn, layout, set, &mut wakes)? {
-                return Ok(Ok(false));
+                return Ok(false);
             }
             let Some(record) = txn.get(field!(set.slot, SemSlot, undos))?.checked_sub(1) else {
-                return Ok(Ok(true));
+                return Ok(true);
             };
             undo::close_all(txn, pool, set, record)?;
             freed = undo::unlink(txn, layout, set, record, context.client_id())?;
-            Ok(Ok(false))
-        });
-        let finished = flatten(step)?;
+            Ok(false)
+        })?;
         chunks::discard(context, lock_context, freed);
         doorbell::wake_listed(context, &wakes);
         if finished {
             break;
         }
     }
-    flatten(change::run(context, lock_context, pool.registry_lock(), "sem-free", |txn| {
+    change::run(context, lock_context, pool.registry_lock(), "sem-free", |txn| {
         if txn.get(state_at)? != dying {
-            return Ok(Ok(()));
+            return Ok(());
         }
         table::leave_key(txn, layout, Kind::Semaphore, set.index)?;
         let unit = txn.get(field!(set.slot, SemSlot, words))?;
         heap::free_from_object(txn, layout, Chunk(unit))?;
         table::free_slot(txn, layout, Kind::Semaphore, set.index)?;
         table::end_task(txn, Kind::Semaphore, set.index)?;
-        Ok(Ok(()))
-    }))
+        Ok(())
+    })
 }
 
 /// Stages that the waiters of a removed set leave. False when there is no room for more.

@@ -4,7 +4,7 @@ use vshmem_sync::{Fault, LockContext};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::registry::table;
 use crate::sem::array::serve;
 use crate::sem::remove;
@@ -24,11 +24,10 @@ pub(crate) fn serve_rest(
         let more = set.change(context, lock_context, "semop-serve", |txn| {
             wakes.clear();
             if !set.alive(txn)? {
-                return Ok(Ok(false));
+                return Ok(false);
             }
-            serve(txn, context.pool(), set, &mut wakes).map(Ok)
-        });
-        let more = flatten(more)?;
+            serve(txn, context.pool(), set, &mut wakes)
+        })?;
         doorbell::wake_listed(context, &wakes);
         if !more {
             return Ok(());

@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
 use vshmem_sync::{
-    Fault, LockContext, Semaphore, Txn, UndoRecords, field, load_value, load_word, structure,
+    Decision, Fault, LockContext, Semaphore, Txn, UndoRecords, field, load_value, load_word,
+    structure,
 };
 use vshmem_wire::{
     CELL_BYTES, Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, ProcessRef, SemSlot,
@@ -13,7 +14,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::{ChangeResult, Failure};
 use crate::memory::change;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
@@ -228,35 +229,49 @@ impl Set {
         context: &'a Context,
         lock_context: &LockContext<'a>,
         name: &'static str,
+        mut body: impl FnMut(&mut Txn<'a>) -> Result<T, Fault>,
+    ) -> Result<T, Failure> {
+        self.decide(context, lock_context, name, |txn| body(txn).map(Decision::Commit))
+    }
+
+    /// As [`Set::change`], for a change that may be refused.
+    pub(super) fn decide<'a, T>(
+        &self,
+        context: &'a Context,
+        lock_context: &LockContext<'a>,
+        name: &'static str,
         body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
-    ) -> ChangeResult<T> {
+    ) -> Result<T, Failure> {
         let mut writes = 0;
-        let done = self.change_counting(context, lock_context, name, &mut writes, body);
+        let done = self.decide_counting(context, lock_context, name, &mut writes, body);
         if writes != 0 {
             self.count_other_writes(context.pool().map(), writes);
         }
         done
     }
 
-    /// As [`Set::change`]; adds what it writes to `writes`.
-    pub(super) fn change_counting<'a, T>(
+    /// As [`Set::decide`]; adds what it writes to `writes`.
+    pub(super) fn decide_counting<'a, T>(
         &self,
         context: &'a Context,
         lock_context: &LockContext<'a>,
         name: &'static str,
         writes: &mut u64,
         mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
-    ) -> ChangeResult<T> {
+    ) -> Result<T, Failure> {
         let semaphores = self.words..self.words + u64::from(self.count) * CELL_BYTES;
         let (mut aside, mut staged) = (0, 0);
-        let done = change::run(context, lock_context, self.lock(), name, |txn| {
-            let answer = body(txn);
+        let done = change::decide(context, lock_context, self.lock(), name, |txn| {
+            let decision = body(txn);
             // Closing is no part of the change: it stays, also where the change is begun again.
             aside += txn.take_written_aside();
-            staged = txn.writes_within(semaphores.clone());
-            answer
+            let commits = decision.as_ref().is_ok_and(Decision::commits);
+            staged = if commits { txn.writes_within(semaphores.clone()) } else { 0 };
+            decision
         });
-        *writes += aside + if done.is_ok() { staged } else { 0 };
+        // With a fault it was not committed after all.
+        let is_committed = !matches!(done, Err(Failure::Fault(_)));
+        *writes += aside + if is_committed { staged } else { 0 };
         done
     }
 
@@ -323,7 +338,7 @@ impl UndoRecords for Records<'_> {
 #[inline(always)]
 pub(super) fn find(context: &Context, id: i32) -> Result<Set, Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
-    flatten(Set::find(context.pool(), object_slot).map(|found| found.ok_or(Errno::INVAL)))
+    Ok(Set::find(context.pool(), object_slot)?.ok_or(Errno::INVAL)?)
 }
 
 /// As [`find`], for calls by which the program learns or uses the number of semaphores.

@@ -1,11 +1,12 @@
 //! semctl(2): owner, mode, and totals.
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::lookup;
@@ -27,12 +28,12 @@ pub(crate) fn set_change(
     set::permission(context, &set)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(context, &lock_context, set.lock(), "sem-set", |txn| {
+    change::decide(context, &lock_context, set.lock(), "sem-set", |txn| {
         if !set.alive(txn)? {
-            return Ok(Err(Errno::IDRM));
+            return Ok(Abandon(Errno::IDRM));
         }
-        table::set_owner(txn, set.slot, uid, gid, mode).map(Ok)
-    }))
+        table::set_owner(txn, set.slot, uid, gid, mode).map(Commit)
+    })
 }
 
 /// IPC_STAT; SEM_STAT and SEM_STAT_ANY by `set_at_index`.
@@ -64,34 +65,28 @@ pub(crate) fn set_at_index(
 
 fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
     let map = context.pool().map();
-    let read = || -> ChangeResult<SetStat> {
-        Ok(Ok(SetStat {
-            id: ObjectSlot { index: set.index, sequence: set.sequence }.id(),
-            permission: Permission::read(map, set.slot)?,
-            count: set.count,
-            operated: load_value(map, field!(set.slot, ObjectHeader, used))?,
-            changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
-        }))
-    };
-    flatten(read())
+    Ok(SetStat {
+        id: ObjectSlot { index: set.index, sequence: set.sequence }.id(),
+        permission: Permission::read(map, set.slot)?,
+        count: set.count,
+        operated: load_value(map, field!(set.slot, ObjectHeader, used))?,
+        changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
+    })
 }
 
 /// SEM_INFO.
 pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let count = || -> ChangeResult<SemInfo> {
-        let sets = load_value(map, per_kind!(layout, in_use, Kind::Semaphore))?;
-        let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
-        let (mut semaphores, mut highest) = (0u32, 0);
-        for index in 0..high.min(layout.sem.count as u32) {
-            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-            if table::slot_state(map, slot)?.is(ObjectState::Live) {
-                let count = load_value(map, field!(slot, SemSlot, count))?;
-                semaphores = semaphores.saturating_add(count);
-                highest = index;
-            }
+    let sets = load_value(map, per_kind!(layout, in_use, Kind::Semaphore))?;
+    let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
+    let (mut semaphores, mut highest) = (0u32, 0);
+    for index in 0..high.min(layout.sem.count as u32) {
+        let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+        if table::slot_state(map, slot)?.is(ObjectState::Live) {
+            let count = load_value(map, field!(slot, SemSlot, count))?;
+            semaphores = semaphores.saturating_add(count);
+            highest = index;
         }
-        Ok(Ok(SemInfo { sets, semaphores, highest }))
-    };
-    flatten(count())
+    }
+    Ok(SemInfo { sets, semaphores, highest })
 }

@@ -8,6 +8,7 @@ use std::mem::offset_of;
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{
     ClientList, Fault, LockContext, Txn, claim_cell, claim_word, field, load_value, load_word,
     structure,
@@ -17,7 +18,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::clients::slot_of;
@@ -199,9 +200,9 @@ pub(crate) fn undo_record(
         return Ok(record);
     }
     let found = change::run(context, lock_context, set.lock(), "undo-find", |txn| {
-        Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
-    });
-    let record = match flatten(found)? {
+        if set.alive(txn)? { find_record(txn, layout, set, me) } else { Ok(None) }
+    })?;
+    let record = match found {
         Some(record) => record,
         None => make_record(context, lock_context, set, me)?,
     };
@@ -245,19 +246,19 @@ fn make_record(
     let bytes = u64::from(set.count) * CELL_BYTES;
     let chunk = chunks::take(context, lock_context, bytes)?;
     // The record, and whether the room has become part of it.
-    let make = || -> ChangeResult<(u32, bool)> {
+    let make = || -> Result<(u32, bool), Failure> {
         tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
         let Some(record) = take_record(context, me)? else {
-            return Ok(Err(context.pool().full(limit_name!(undos), Errno::NOSPC)));
+            return Err(context.pool().full(limit_name!(undos), Errno::NOSPC).into());
         };
         let at = undo_at(layout, record)?;
-        let linked = change::run(context, lock_context, set.lock(), "undo-make", |txn| {
+        let linked = change::decide(context, lock_context, set.lock(), "undo-make", |txn| {
             if !set.alive(txn)? {
-                return Ok(Err(Errno::IDRM));
+                return Ok(Abandon(Errno::IDRM));
             }
             // Another thread of this process may have made one meanwhile.
             if let Some(other) = find_record(txn, layout, set, me)? {
-                return Ok(Ok(other));
+                return Ok(Commit(other));
             }
             let head = field!(set.slot, SemSlot, undos);
             let next = txn.get(head)?;
@@ -266,14 +267,14 @@ fn make_record(
             txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
             heap::pass(txn, layout, chunk, me.word(), IN_OBJECT)?;
             txn.set(head, record + 1)?;
-            Ok(Ok(record))
+            Ok(Commit(record))
         });
-        if !matches!(linked, Ok(Ok(mine)) if mine == record) {
+        if !matches!(linked, Ok(mine) if mine == record) {
             claim_cell(map, field!(at, UndoSlot, set), UndoSlot::TAKEN, 0)?;
         }
-        linked.map(|found| found.map(|found| (found, found == record)))
+        linked.map(|found| (found, found == record))
     };
-    let made = flatten(make());
+    let made = make();
     if !matches!(made, Ok((_, true))) {
         let _ = chunks::release(context, lock_context, chunk);
     }

@@ -2,13 +2,14 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::{
     AttachCount, AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, ObjectSlot};
@@ -36,10 +37,10 @@ pub(crate) fn shmat(
     let lock_context = context.lock_context_of(&slot_guard);
     let reported_pages = pages_of(segment::bytes(context, object_slot, slot)?)?;
     context.reported_sizes.check_size(Kind::Segment, object_slot, reported_pages, slot)?;
-    flatten(change::run(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
+    change::decide(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         if !is_there(slot_state) || slot_state.sequence != object_slot.sequence {
-            return Ok(Err(Errno::IDRM));
+            return Ok(Abandon(Errno::IDRM));
         }
         let first = txn.get(at!(slot, first_page))?;
         let pages = txn.get(at!(slot, pages))?;
@@ -47,16 +48,16 @@ pub(crate) fn shmat(
             return Err(Fault::corrupt(slot, "a segment outside the pool"));
         }
         if !attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
-            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
+            return Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
         txn.update(at!(slot, last), context.process_ref().pack())?;
-        Ok(Ok(Attachment {
+        Ok(Commit(Attachment {
             id,
             offset: layout.data.offset + u64::from(first) * PAGE_BYTES,
             bytes: u64::from(pages) * PAGE_BYTES,
         }))
-    }))
+    })
 }
 
 /// The shared part of shmdt(2): one attach of this process less.
@@ -66,17 +67,17 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
     let slot = layout.shm.at(object_slot.index).ok_or(Errno::INVAL)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(context, &lock_context, context.pool().registry_lock(), "shmdt", |txn| {
+    change::decide(context, &lock_context, context.pool().registry_lock(), "shmdt", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         if slot_state.sequence != object_slot.sequence {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         if !detach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         txn.update(at!(slot, last), context.process_ref().pack())?;
-        Ok(Ok(()))
-    }))
+        Ok(Commit(()))
+    })
 }
 
 /// Counts one more attach of a segment that this process has attached already: what a hole in
@@ -87,16 +88,16 @@ pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, &lock_context, lock, "attach-again", |txn| {
+    change::decide(context, &lock_context, lock, "attach-again", |txn| {
         // Since it was found, another thread may have let go of it, and its slot have the next one.
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         if slot_state.sequence != object_slot.sequence || !is_there(slot_state) {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         let added =
             attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))?;
-        Ok(if added { Ok(()) } else { Err(Errno::NOMEM) })
-    }))
+        Ok(if added { Commit(()) } else { Abandon(Errno::NOMEM) })
+    })
 }
 
 /// Whether a slot has a segment that can be attached.

@@ -4,7 +4,7 @@ use vshmem_sync::{Fault, LockContext, crash_point, field, load_value, load_word}
 use vshmem_wire::{PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::backing::Backing;
 use crate::memory::extents::{self, Extent};
 use crate::memory::{change, dirty};
@@ -25,14 +25,12 @@ pub(crate) fn clean_pages(
     let (layout, map) = (pool.layout(), pool.map());
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let begun =
-        flatten(change::run(context, &lock_context, pool.registry_lock(), "clean-begin", |txn| {
-            let pages = wanted.div_ceil(PAGE_BYTES);
-            extents::begin_cleaning(txn, layout, context.client_id(), pages, |first, pages| {
-                dirty::first_dirty(map, layout, first, pages, PORTION)
-            })
-            .map(Ok)
-        }))?;
+    let begun = change::run(context, &lock_context, pool.registry_lock(), "clean-begin", |txn| {
+        let pages = wanted.div_ceil(PAGE_BYTES);
+        extents::begin_cleaning(txn, layout, context.client_id(), pages, |first, pages| {
+            dirty::first_dirty(map, layout, first, pages, PORTION)
+        })
+    })?;
     let Some(extent) = begun else { return Ok(0) };
     let bytes = u64::from(extent.pages) * PAGE_BYTES;
     let cleaned = clean(context, extent, bytes, backing);
@@ -81,5 +79,5 @@ pub(crate) fn release_cleaning(
 /// Whether pages are being cleaned just now, and so missing.
 pub(super) fn somebody_cleans(context: &Context) -> Result<bool, Failure> {
     let cleaning = field!(context.pool().layout().registry, Registry, cleaning);
-    flatten(load_value(context.pool().map(), cleaning).map(|slot| Ok(slot != 0)))
+    Ok(load_value(context.pool().map(), cleaning)? != 0)
 }

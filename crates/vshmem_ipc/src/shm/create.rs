@@ -2,21 +2,22 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{
     AttachCount, Layout, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Registry,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::backing::Backing;
 use crate::memory::node_order::NodeOrder;
 use crate::memory::{change, dirty, extents};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
-use crate::registry::lookup;
-use crate::registry::permission::{Caller, Permission, mode_of};
-use crate::registry::table::{self, MOST_TRIES, SlotState};
+use crate::registry::get::{self, Asked, Request, unless_gone};
+use crate::registry::permission::Caller;
+use crate::registry::table::{self, SlotState};
 use crate::shm::clean;
 use crate::shm::node_key::node_of_key;
 use crate::shm::record::destroy;
@@ -44,51 +45,60 @@ pub(crate) fn shmget(
     caller: &dyn Caller,
     backing: &dyn Backing,
 ) -> Result<i32, Failure> {
-    let pool = context.pool();
-    let geometry = pool.geometry();
-    for _ in 0..MOST_TRIES {
-        if let Some(object_slot) = lookup::existing(context, Kind::Segment, key, flags)? {
-            let slot = match segment::find_any(context, object_slot.id()) {
-                Err(Failure::Errno(Errno::INVAL)) => continue,
-                found => found?.1,
-            };
-            let found = match segment::bytes(context, object_slot, slot) {
-                Err(Failure::Errno(Errno::INVAL)) => continue,
-                found => found?,
-            };
-            if found < size {
-                return Err(Errno::INVAL.into());
-            }
-            flatten(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
-            context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(found)?)?;
-            return Ok(object_slot.id());
-        }
-        if size < u64::from(geometry.shmmin) || size > geometry.shmmax {
+    get::get(context, Asked { key, flags, caller }, &SegmentRequest { size, backing })
+}
+
+/// What shmget(2) asks for beside.
+struct SegmentRequest<'a> {
+    size: u64,
+    backing: &'a dyn Backing,
+}
+
+impl Request for SegmentRequest<'_> {
+    const KIND: Kind = Kind::Segment;
+    const LOST: &'static str = "a key that is in use and leads to no segment";
+
+    #[inline(always)]
+    fn check(
+        &self,
+        context: &Context,
+        asked: Asked<'_>,
+        object_slot: ObjectSlot,
+    ) -> Result<bool, Failure> {
+        let Some((_, slot)) = unless_gone(segment::find_any(context, object_slot.id()))? else {
+            return Ok(false);
+        };
+        let Some(found) = unless_gone(segment::bytes(context, object_slot, slot))? else {
+            return Ok(false);
+        };
+        if found < self.size {
             return Err(Errno::INVAL.into());
         }
-        let Ok(pages) = u32::try_from(size.div_ceil(PAGE_BYTES)) else {
-            return Err(Errno::NOSPC.into());
-        };
+        asked.check_mode(context, slot)?;
+        context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(found)?)?;
+        Ok(true)
+    }
+
+    fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure> {
+        let geometry = context.pool().geometry();
+        if self.size < u64::from(geometry.shmmin) || self.size > geometry.shmmax {
+            return Err(Errno::INVAL.into());
+        }
+        let pages = u32::try_from(self.size.div_ceil(PAGE_BYTES)).map_err(|_| Errno::NOSPC)?;
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
+        let node = node_of_key(asked.key);
         let (object_slot, extent) =
-            begin_patiently(context, &lock_context, pages, node_of_key(key), backing)?;
-        let published = match ready_pages(context, extent, backing) {
-            Ok(()) => {
-                publish_segment(context, &lock_context, object_slot, key, size, flags, caller)
-            }
-            Err(errno) => Err(errno),
-        };
-        if !matches!(published, Ok(true)) {
+            begin_patiently(context, &lock_context, pages, node, self.backing)?;
+        let published = ready_pages(context, extent, self.backing)
+            .and_then(|()| publish_segment(context, &lock_context, object_slot, asked, self.size));
+        if published != Ok(true) {
             abandon_segment(context, &lock_context, object_slot);
+            return published.map(|_| None);
         }
-        if published? {
-            context.reported_sizes.record_size(Kind::Segment, object_slot, pages)?;
-            return Ok(object_slot.id());
-        }
+        context.reported_sizes.record_size(Kind::Segment, object_slot, pages)?;
+        Ok(Some(object_slot))
     }
-    let keys = pool.layout().keys[Kind::Segment as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is in use and leads to no segment").into())
 }
 
 /// As `begin_segment`, near the node that is asked for, or else the caller's; pages that are
@@ -193,10 +203,10 @@ fn begin_segment(
             }
         }
     };
-    let step = change::run(context, lock_context, pool.registry_lock(), "shmget-begin", |txn| {
+    change::decide(context, lock_context, pool.registry_lock(), "shmget-begin", |txn| {
         let used = txn.get(field!(layout.registry, Registry, pages_used))?;
         if u64::from(used) + u64::from(pages) > shmall {
-            return Ok(Err(pool.full(limit_name!(shmall), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(shmall), Errno::NOSPC)));
         }
         let mut extent = take_near(txn, layout, pages, order, choose)?;
         let everywhere = 0..extents::pages_in(layout);
@@ -208,11 +218,10 @@ fn begin_segment(
             extent = extents::allocate(txn, layout, pages, &everywhere, 1, choose(1))?;
         }
         let Some(extent) = extent else {
-            return Ok(Err(pool.full(limit_name!(pages), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(pages), Errno::NOSPC)));
         };
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else {
-            txn.clear();
-            return Ok(Err(pool.full(limit_name!(shmmni), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         let creating =
@@ -224,9 +233,8 @@ fn begin_segment(
         txn.update_word(at!(slot, attached), AttachCount::default().pack())?;
         txn.update_word(at!(slot, maker), context.client_id().word())?;
         table::begin_task(txn, Kind::Segment, object_slot.index)?;
-        Ok(Ok((object_slot, extent)))
-    });
-    flatten(step)
+        Ok(Commit((object_slot, extent)))
+    })
 }
 
 /// Gives a ready segment its key. False when another thread has made one of that key meanwhile.
@@ -234,19 +242,15 @@ fn publish_segment(
     context: &Context,
     lock_context: &LockContext<'_>,
     object_slot: ObjectSlot,
-    key: i32,
+    asked: Asked<'_>,
     size: u64,
-    flags: i32,
-    caller: &dyn Caller,
 ) -> Result<bool, Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    let permission = Permission::of_new(key, flags, caller);
-    flatten(change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
-        let exists = key != 0
-            && table::find_key(layout, Kind::Segment, key, |at| txn.get_word(at))?.is_some();
-        if exists {
-            return Ok(Ok(false));
+    let permission = asked.permission();
+    change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
+        if table::is_taken(txn, layout, Kind::Segment, asked.key)? {
+            return Ok(false);
         }
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
@@ -259,13 +263,11 @@ fn publish_segment(
         txn.update_word(at!(slot, maker), 0)?;
         txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
         table::end_task(txn, Kind::Segment, object_slot.index)?;
-        if key != 0 {
-            table::enter_key(txn, layout, Kind::Segment, object_slot.index)?;
-        }
+        table::enter_key(txn, layout, Kind::Segment, object_slot.index)?;
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-        Ok(Ok(true))
-    }))
+        Ok(true)
+    })
 }
 
 /// Gives a segment that is still `Creating` back.
@@ -286,6 +288,6 @@ pub(crate) fn abandon_segment(
             table::end_task(txn, Kind::Segment, object_slot.index)?;
             destroy(txn, layout, object_slot.index)?;
         }
-        Ok(Ok(()))
+        Ok(())
     });
 }

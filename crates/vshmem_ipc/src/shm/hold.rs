@@ -3,11 +3,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{LockContext, field};
 use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
@@ -63,7 +64,7 @@ fn publish_held(
     let layout = context.pool().layout();
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: MODE as u32, ..permission };
-    flatten(change::run(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
+    change::decide(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         txn.update(at!(slot, size_low), bytes as u32)?;
@@ -76,12 +77,11 @@ fn publish_held(
         txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
         table::end_task(txn, Kind::Segment, object_slot.index)?;
         if !attach(txn, layout, context.client_id(), object_slot.index, AttachCount::mappings(1))? {
-            txn.clear();
-            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
+            return Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
         }
         let doomed =
             SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
-        Ok(Ok(()))
-    }))
+        Ok(Commit(()))
+    })
 }

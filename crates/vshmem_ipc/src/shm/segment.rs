@@ -5,7 +5,7 @@ use vshmem_sync::load_value;
 use vshmem_wire::{ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::Permission;
 use crate::registry::{name, table};
@@ -75,16 +75,11 @@ pub(super) fn find(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Fail
 /// As [`find`], also of a POSIX shared memory object.
 pub(super) fn find_any(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
-    let look = || -> ChangeResult<u64> {
-        let Some(slot) = context.pool().layout().shm.at(object_slot.index) else {
-            return Ok(Err(Errno::INVAL));
-        };
-        let slot_state = table::slot_state(context.pool().map(), slot)?;
-        let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
-        let same = slot_state.sequence == object_slot.sequence;
-        Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
-    };
-    Ok((object_slot, flatten(look())?))
+    let slot = context.pool().layout().shm.at(object_slot.index).ok_or(Errno::INVAL)?;
+    let slot_state = table::slot_state(context.pool().map(), slot)?;
+    let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
+    let same = slot_state.sequence == object_slot.sequence;
+    if there && same { Ok((object_slot, slot)) } else { Err(Errno::INVAL.into()) }
 }
 
 pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Failure> {
@@ -94,15 +89,11 @@ pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Fai
 /// Bytes of a segment; EINVAL when it has gone meanwhile.
 pub(crate) fn bytes(context: &Context, object_slot: ObjectSlot, slot: u64) -> Result<u64, Failure> {
     let map = context.pool().map();
-    let read = || -> ChangeResult<u64> {
-        let low = load_value(map, at!(slot, size_low))?;
-        let high = load_value(map, at!(slot, size_high))?;
-        Ok(Ok(u64::from(high) << 32 | u64::from(low)))
-    };
-    let size = flatten(read())?;
+    let low = load_value(map, at!(slot, size_low))?;
+    let high = load_value(map, at!(slot, size_high))?;
     // What was read belongs to this incarnation only if it still stands.
     find_any(context, object_slot.id())?;
-    Ok(size)
+    Ok(u64::from(high) << 32 | u64::from(low))
 }
 
 /// Pages of a segment of so many bytes.

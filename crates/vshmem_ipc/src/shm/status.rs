@@ -1,11 +1,12 @@
 //! shmctl(2).
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::{Caller, Permission, READ};
@@ -31,34 +32,28 @@ pub(crate) fn segment_remove(
     segment::permission(context, slot)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(
-        context,
-        &lock_context,
-        context.pool().registry_lock(),
-        "shm-remove",
-        |txn| {
-            let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-            if slot_state.sequence != object_slot.sequence {
-                return Ok(Err(Errno::IDRM));
-            }
-            if slot_state.is(ObjectState::Doomed) {
-                return Ok(Ok(()));
-            }
-            table::leave_key(txn, layout, Kind::Segment, object_slot.index)?;
-            txn.update(field!(slot, ObjectHeader, key), 0)?;
-            let mode_at = field!(slot, ObjectHeader, mode);
-            let mode = txn.get(mode_at)?;
-            txn.update(mode_at, mode | DESTROYED)?;
-            if txn.get(at!(slot, attached))? == 0 {
-                destroy(txn, layout, object_slot.index)?;
-            } else {
-                let doomed =
-                    SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
-                txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
-            }
-            Ok(Ok(()))
-        },
-    ))
+    change::decide(context, &lock_context, context.pool().registry_lock(), "shm-remove", |txn| {
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if slot_state.sequence != object_slot.sequence {
+            return Ok(Abandon(Errno::IDRM));
+        }
+        if slot_state.is(ObjectState::Doomed) {
+            return Ok(Commit(()));
+        }
+        table::leave_key(txn, layout, Kind::Segment, object_slot.index)?;
+        txn.update(field!(slot, ObjectHeader, key), 0)?;
+        let mode_at = field!(slot, ObjectHeader, mode);
+        let mode = txn.get(mode_at)?;
+        txn.update(mode_at, mode | DESTROYED)?;
+        if txn.get(at!(slot, attached))? == 0 {
+            destroy(txn, layout, object_slot.index)?;
+        } else {
+            let doomed =
+                SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
+            txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+        }
+        Ok(Commit(()))
+    })
 }
 
 /// IPC_SET.
@@ -74,13 +69,13 @@ pub(crate) fn segment_change(
     segment::permission(context, slot)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(context, &lock_context, context.pool().registry_lock(), "shm-set", |txn| {
+    change::decide(context, &lock_context, context.pool().registry_lock(), "shm-set", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         if slot_state.sequence != object_slot.sequence {
-            return Ok(Err(Errno::IDRM));
+            return Ok(Abandon(Errno::IDRM));
         }
-        table::set_owner(txn, slot, uid, gid, mode).map(Ok)
-    }))
+        table::set_owner(txn, slot, uid, gid, mode).map(Commit)
+    })
 }
 
 /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes. `most` is
@@ -107,18 +102,12 @@ pub(crate) fn segment_lock(
     }
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(
-        context,
-        &lock_context,
-        context.pool().registry_lock(),
-        "shm-lock",
-        |txn| {
-            let mode_at = field!(slot, ObjectHeader, mode);
-            let mode = txn.get(mode_at)?;
-            txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
-            Ok(Ok(()))
-        },
-    ))
+    change::run(context, &lock_context, context.pool().registry_lock(), "shm-lock", |txn| {
+        let mode_at = field!(slot, ObjectHeader, mode);
+        let mode = txn.get(mode_at)?;
+        txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
+        Ok(())
+    })
 }
 
 /// IPC_STAT.
@@ -158,46 +147,40 @@ fn segment_row(
     let get = |at: u64| load_value(map, at);
     let size = segment::bytes(context, object_slot, slot)?;
     context.reported_sizes.check_size(Kind::Segment, object_slot, pages_of(size)?, slot)?;
-    let read = || -> ChangeResult<SegmentStat> {
-        Ok(Ok(SegmentStat {
-            id: object_slot.id(),
-            permission: Permission::read(map, slot)?,
-            size,
-            attached: get(at!(slot, attached))?,
-            creator: context.pid_here(get(at!(slot, creator))?),
-            last: context.pid_here(get(at!(slot, last))?),
-            attach_time: get(at!(slot, attach_time))?,
-            detach_time: get(at!(slot, detach_time))?,
-            changed: get(field!(slot, ObjectHeader, changed))?,
-        }))
-    };
-    flatten(read())
+    Ok(SegmentStat {
+        id: object_slot.id(),
+        permission: Permission::read(map, slot)?,
+        size,
+        attached: get(at!(slot, attached))?,
+        creator: context.pid_here(get(at!(slot, creator))?),
+        last: context.pid_here(get(at!(slot, last))?),
+        attach_time: get(at!(slot, attach_time))?,
+        detach_time: get(at!(slot, detach_time))?,
+        changed: get(field!(slot, ObjectHeader, changed))?,
+    })
 }
 
 /// SHM_INFO, of System V segments alone.
 pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let count = || -> ChangeResult<ShmInfo> {
-        let mut info = ShmInfo {
-            segments: load_value(map, per_kind!(layout, in_use, Kind::Segment))?,
-            pages: load_value(map, field!(layout.registry, Registry, pages_used))?,
-            highest: 0,
-        };
-        let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
-        for index in 0..high.min(layout.shm.count as u32) {
-            let slot = table::slot_at(layout, Kind::Segment, index)?;
-            let slot_state = table::slot_state(map, slot)?;
-            if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
-                continue;
-            }
-            if name::is_posix(map, Kind::Segment, slot)? {
-                info.segments = info.segments.saturating_sub(1);
-                info.pages = info.pages.saturating_sub(load_value(map, at!(slot, pages))?);
-            } else {
-                info.highest = index;
-            }
-        }
-        Ok(Ok(info))
+    let mut info = ShmInfo {
+        segments: load_value(map, per_kind!(layout, in_use, Kind::Segment))?,
+        pages: load_value(map, field!(layout.registry, Registry, pages_used))?,
+        highest: 0,
     };
-    flatten(count())
+    let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
+    for index in 0..high.min(layout.shm.count as u32) {
+        let slot = table::slot_at(layout, Kind::Segment, index)?;
+        let slot_state = table::slot_state(map, slot)?;
+        if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
+            continue;
+        }
+        if name::is_posix(map, Kind::Segment, slot)? {
+            info.segments = info.segments.saturating_sub(1);
+            info.pages = info.pages.saturating_sub(load_value(map, at!(slot, pages))?);
+        } else {
+            info.highest = index;
+        }
+    }
+    Ok(info)
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::fixture::*;
-use vshmem_ipc::{Awaited, Client, Kind, ObjectActivity, Pool};
+use vshmem_ipc::{Awaited, Client, Errno, Kind, ObjectActivity, Pool};
 
 /// What has been done with an object since it was made.
 fn done(pool: &Pool, id: i32) -> u64 {
@@ -65,6 +65,30 @@ fn operations_under_the_lock_are_counted_exactly() {
     assert!(me.semop(id, &[down(0)], timeout, &ROOT).is_err());
     assert_eq!(done(&pool, id), 60, "a timeout is no operation");
     assert_eq!(waits(&pool), (21, 20), "and no wake-up");
+    me.set_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn what_a_change_had_no_room_for_is_not_counted() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.set(100);
+    me.op(id, &[up(0)]).unwrap();
+    let mut others = Vec::new();
+    for count in [32_000, 4_000] {
+        while let Ok(other) = me.semget(PRIVATE, count, 0o600, &ROOT) {
+            others.push(other);
+        }
+    }
+    // So many words need a longer record, and that room in the heap.
+    assert_eq!(me.set_semaphores(id, &|_| 1, &ROOT), Err(Errno::NOMEM));
+    assert_eq!(done(&pool, id), 1);
+    for other in others {
+        me.set_remove(other, &ROOT).unwrap();
+    }
+    me.set_semaphores(id, &|_| 1, &ROOT).unwrap();
+    assert_eq!(done(&pool, id), 1);
     me.set_remove(id, &ROOT).unwrap();
     empty(&pool, &me);
 }

@@ -27,6 +27,7 @@ mod queues_ring;
 mod queues_slots;
 mod queues_streams;
 mod queues_types;
+mod refused;
 mod repair;
 mod segments;
 mod segments_model;

@@ -1,9 +1,12 @@
 //! Running a change under a lock.
 
+use std::convert::Infallible;
+
 use vshmem_wire::Cell;
 
 use super::acquire::{Wait, acquire};
 use super::context::LockContext;
+use super::decision::Decision;
 use super::intent::{Overflow, Txn};
 use super::record::close_record;
 use super::word::{COMMITTED, FREE, in_state};
@@ -15,7 +18,8 @@ use crate::fault::Fault;
 /// on a slow machine) would take the lock from each other for ever.
 const MOST_LOSSES: u32 = 7;
 
-/// Runs `body` under the lock at `offset` and makes its writes happen all at once.
+/// Runs `body` under the lock at `offset` and makes its writes happen all at once, unless it ends
+/// with a fault.
 ///
 /// `body` is started again when another thread took the lock over before the commit, so it must not
 /// do anything but read the pool and stage writes. Its result is used only if the lock was held
@@ -27,24 +31,39 @@ pub fn with_lock<'a, R>(
     lock_context: LockContext<'a>,
     offset: u64,
     change: &'static str,
-    body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
+    mut body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
+    let commit = |txn: &mut Txn<'a>| body(txn).map(Decision::<R, Infallible>::Commit);
+    run(lock_context, None, offset, change, commit)
+}
+
+/// As [`with_lock`], for a change that may be refused: what becomes of its writes is what `body`
+/// decides.
+///
+/// # Errors
+/// As [`with_lock`], and that of the decision.
+pub fn decide_with_lock<'a, T, E, F: From<Fault> + From<E>>(
+    lock_context: LockContext<'a>,
+    offset: u64,
+    change: &'static str,
+    body: impl FnMut(&mut Txn<'a>) -> Result<Decision<T, E>, Fault>,
+) -> Result<T, F> {
     run(lock_context, None, offset, change, body)
 }
 
-/// As [`with_lock`], with room for `entries` more writes in pool memory at `overflow`, which the
-/// caller owns.
+/// As [`decide_with_lock`], with room for `entries` more writes in pool memory at `overflow`, which
+/// the caller owns.
 ///
 /// # Errors
-/// As [`with_lock`].
-pub fn with_lock_long<'a, R>(
+/// As [`decide_with_lock`].
+pub fn decide_with_lock_long<'a, T, E, F: From<Fault> + From<E>>(
     lock_context: LockContext<'a>,
     offset: u64,
     change: &'static str,
     overflow: u64,
     entries: usize,
-    body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
-) -> Result<R, Fault> {
+    body: impl FnMut(&mut Txn<'a>) -> Result<Decision<T, E>, Fault>,
+) -> Result<T, F> {
     let room = Overflow { offset: overflow, entries };
     let done = run(lock_context, Some(room), offset, change, body);
     // The caller frees the room next, and another client may get it: no thread may read the record
@@ -54,13 +73,13 @@ pub fn with_lock_long<'a, R>(
 }
 
 #[inline]
-fn run<'a, R>(
+fn run<'a, T, E, F: From<Fault> + From<E>>(
     lock_context: LockContext<'a>,
     overflow: Option<Overflow>,
     offset: u64,
     change: &'static str,
-    mut body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
-) -> Result<R, Fault> {
+    mut body: impl FnMut(&mut Txn<'a>) -> Result<Decision<T, E>, Fault>,
+) -> Result<T, F> {
     lock_context.check_lock(offset)?;
     // Made here and never moved: it is a kilobyte.
     let mut txn = Txn::new(lock_context);
@@ -75,27 +94,30 @@ fn run<'a, R>(
         let held = acquire(&lock_context, offset, losses, &mut wait)?;
         crash_point(change, "acquired");
         // and now, when a thread that evicts this process finds the lock held.
-        let result =
+        let decision =
             lock_context.slot_cache.check_current(lock_context.map).and_then(|()| body(&mut txn));
-        match result {
-            Ok(answer) => {
-                if finish(&mut txn, &lock_context, offset, held, change)? {
-                    return Ok(answer);
-                }
-            }
-            Err(fault) => {
-                txn.clear();
-                let still_mine =
-                    lock_context.map.replace_cell(offset, held, in_state(held, FREE))?;
-                if still_mine {
-                    return Err(fault);
-                }
-            }
+        let (commits, result) = match decision {
+            Ok(Decision::Commit(value)) => (true, Ok(value)),
+            Ok(Decision::CommitThenFail(error)) => (true, Err(F::from(error))),
+            Ok(Decision::Abandon(error)) => (false, Err(F::from(error))),
+            Err(fault) => (false, Err(F::from(fault))),
+        };
+        let is_over = if commits {
+            finish(&mut txn, &lock_context, offset, held, change)?
+        } else {
+            // What is staged goes with the transaction, or below when the body is to run again.
+            lock_context
+                .map
+                .replace_cell(offset, held, in_state(held, FREE))
+                .map_err(Fault::from)?
+        };
+        if is_over {
+            return result;
         }
         txn.clear();
         losses = (losses + 1).min(MOST_LOSSES);
         if wait.is_over() {
-            return Err(Fault::corrupt(offset, "a lock that no thread can keep"));
+            return Err(Fault::corrupt(offset, "a lock that no thread can keep").into());
         }
     }
 }
@@ -137,27 +159,143 @@ mod tests {
     use vshmem_wire::{Area, PAGE_BYTES, ThreadSlot};
 
     use super::*;
+    use crate::cell::load_word;
+    use crate::lock::word::holder_of;
     use crate::thread_slot::SlotCache;
 
-    #[test]
-    fn what_cannot_be_a_lock_is_refused_and_stays_as_it_is() {
+    const WORDS_END: u64 = 32 << 10;
+    const LOCK: u64 = WORDS_END - 16;
+    const FIRST: u64 = WORDS_END - 32;
+    const SECOND: u64 = WORDS_END - 48;
+    const OVERFLOW: u64 = 16 << 10;
+
+    fn with_context(test: impl FnOnce(&Map, LockContext<'_>)) {
         let map = Map::of(Mapping::anonymous(64 << 10).unwrap());
         let stride = size_of::<ThreadSlot>() as u64;
         let threads = Area { offset: PAGE_BYTES, stride, count: 1 };
         let slot_cache = SlotCache::new();
-        let words_end = 32 << 10;
-        let lock_context =
+        let words_end = WORDS_END;
+        let context =
             LockContext { map: &map, threads, words_end, slot: 0, slot_cache: &slot_cache };
-        let too_long = vshmem_wire::MORE_LOG_ENTRIES + 1;
-        let misused = with_lock_long(lock_context, words_end - 16, "test", 0, too_long, |_| Ok(()));
-        assert!(matches!(misused, Err(Fault::Misuse(_))), "{misused:?}");
-        let magic = 0x1234_5678;
-        map.store(0, magic, Ordering::Relaxed).unwrap();
-        for offset in [0, 8, PAGE_BYTES - 16, PAGE_BYTES + 20, words_end, words_end + 16, 1 << 40] {
-            let taken = with_lock(lock_context, offset, "test", |_| Ok(()));
-            assert!(matches!(taken, Err(Fault::Corrupt { .. })), "{offset}");
+        test(&map, context);
+    }
+
+    /// Why a change of the tests below did not come to be.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Refused {
+        By(&'static str),
+        Fault(Fault),
+    }
+
+    impl From<&'static str> for Refused {
+        fn from(why: &'static str) -> Self {
+            Self::By(why)
         }
-        assert_eq!(map.load(0, Ordering::Relaxed).unwrap(), magic);
-        assert_eq!(with_lock(lock_context, words_end - 16, "test", |_| Ok(1)), Ok(1));
+    }
+
+    impl From<Fault> for Refused {
+        fn from(fault: Fault) -> Self {
+            Self::Fault(fault)
+        }
+    }
+
+    /// Both cells with their tags.
+    fn cells(map: &Map) -> [Cell; 2] {
+        [FIRST, SECOND].map(|at| crate::cell::load_cell(map, at).unwrap())
+    }
+
+    #[test]
+    fn what_cannot_be_a_lock_is_refused_and_stays_as_it_is() {
+        with_context(|map, context| {
+            let too_long = vshmem_wire::MORE_LOG_ENTRIES + 1;
+            let misused: Result<(), Refused> =
+                decide_with_lock_long(context, LOCK, "test", 0, too_long, |_| {
+                    Ok(Decision::<(), &str>::Commit(()))
+                });
+            assert!(matches!(misused, Err(Refused::Fault(Fault::Misuse(_)))), "{misused:?}");
+            let magic = 0x1234_5678;
+            map.store(0, magic, Ordering::Relaxed).unwrap();
+            for offset in
+                [0, 8, PAGE_BYTES - 16, PAGE_BYTES + 20, WORDS_END, WORDS_END + 16, 1 << 40]
+            {
+                let taken = with_lock(context, offset, "test", |_| Ok(()));
+                assert!(matches!(taken, Err(Fault::Corrupt { .. })), "{offset}");
+            }
+            assert_eq!(map.load(0, Ordering::Relaxed).unwrap(), magic);
+            assert_eq!(with_lock(context, LOCK, "test", |_| Ok(1)), Ok(1));
+        });
+    }
+
+    #[test]
+    fn a_change_that_is_abandoned_leaves_memory_as_it_was_and_the_lock_free() {
+        with_context(|map, context| {
+            with_lock(context, LOCK, "test", |txn| txn.set_word(FIRST, 5)).unwrap();
+            let before = cells(map);
+            let abandoned: Result<(), Refused> = decide_with_lock(context, LOCK, "test", |txn| {
+                txn.set_word(FIRST, 6)?;
+                txn.set_word(SECOND, 7)?;
+                Ok(Decision::Abandon("no room"))
+            });
+            assert_eq!(abandoned, Err(Refused::By("no room")));
+            assert_eq!(cells(map), before);
+            assert!(holder_of(map, LOCK).unwrap().is_none());
+            // Nor does the next change find anything of it.
+            with_lock(context, LOCK, "test", |txn| txn.set_word(SECOND, 8)).unwrap();
+            assert_eq!(load_word(map, FIRST), Ok(5));
+            assert_eq!(load_word(map, SECOND), Ok(8));
+        });
+    }
+
+    #[test]
+    fn a_long_change_that_is_abandoned_leaves_memory_as_it_was_and_the_lock_free() {
+        with_context(|map, context| {
+            let before = cells(map);
+            let abandoned: Result<(), Refused> =
+                decide_with_lock_long(context, LOCK, "test", OVERFLOW, 100, |txn| {
+                    while txn.remaining_entries() > 50 {
+                        txn.set_word(20 << 10 | (txn.remaining_entries() as u64) << 4, 1)?;
+                    }
+                    txn.set_word(FIRST, 6)?;
+                    Ok(Decision::Abandon("no room"))
+                });
+            assert_eq!(abandoned, Err(Refused::By("no room")));
+            assert_eq!(cells(map), before);
+            assert_eq!(load_word(map, 20 << 10 | 60 << 4), Ok(0));
+            assert!(holder_of(map, LOCK).unwrap().is_none());
+        });
+    }
+
+    #[test]
+    fn a_change_that_fails_after_its_commit_has_happened() {
+        with_context(|map, context| {
+            let failed: Result<(), Refused> = decide_with_lock(context, LOCK, "test", |txn| {
+                txn.set_word(FIRST, 6)?;
+                txn.set_word(SECOND, 7)?;
+                Ok(Decision::CommitThenFail("would block"))
+            });
+            assert_eq!(failed, Err(Refused::By("would block")));
+            assert_eq!(cells(map).map(|cell| cell.word), [6, 7]);
+            assert!(holder_of(map, LOCK).unwrap().is_none());
+        });
+    }
+
+    #[test]
+    fn a_decision_made_under_a_lock_that_was_lost_is_made_again() {
+        with_context(|map, context| {
+            let mut runs = 0;
+            let abandoned: Result<u32, Refused> = decide_with_lock(context, LOCK, "test", |txn| {
+                runs += 1;
+                if runs > 1 {
+                    return Ok(Decision::Commit(runs));
+                }
+                txn.set_word(FIRST, 6)?;
+                // As one that has taken the lock over, and has given it back.
+                let held = crate::cell::load_cell(map, LOCK)?;
+                assert!(map.replace_cell(LOCK, held, in_state(held, FREE))?);
+                Ok(Decision::Abandon("made of what another was changing"))
+            });
+            assert_eq!(abandoned, Ok(2));
+            assert_eq!(load_word(map, FIRST), Ok(0), "the first run's write");
+        });
     }
 }

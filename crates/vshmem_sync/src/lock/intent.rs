@@ -257,7 +257,8 @@ impl<'a> Txn<'a> {
         std::mem::take(&mut self.written_aside)
     }
 
-    /// Forgets everything staged: for a refusal that comes late.
+    /// Forgets everything staged, and goes on: for a change that finds late that part of it cannot
+    /// be. One that is to fail is abandoned ([`Decision::Abandon`](super::decision::Decision)).
     pub fn clear(&mut self) {
         self.near.clear();
         self.far_used = 0;

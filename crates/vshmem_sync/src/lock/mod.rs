@@ -9,7 +9,7 @@
 //!          take                commit               release
 //!   FREE ---------> HELD ----------------> COMMITTED ---------> FREE
 //!                    |  \                      |
-//!                    |   `-- release: nothing to write, or an error --> FREE
+//!                    |   `-- release: nothing to write, or abandoned --> FREE
 //!                    |                         |
 //!                    take over: HELD           carry out, then take over: HELD
 //! ```
@@ -54,11 +54,13 @@
 mod acquire;
 mod change;
 mod context;
+mod decision;
 mod intent;
 mod record;
 mod word;
 
-pub use change::{with_lock, with_lock_long};
+pub use change::{decide_with_lock, decide_with_lock_long, with_lock};
 pub use context::LockContext;
+pub use decision::Decision;
 pub use intent::Txn;
 pub use word::{LockHolder, LockWord, holder_of, read_if_free};

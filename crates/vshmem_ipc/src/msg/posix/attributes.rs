@@ -1,11 +1,12 @@
 //! mq_getattr(3), and what a descriptor of a queue says of its file.
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value, load_word};
 use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, ObjectHeader};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::msg::posix::lookup;
 use crate::msg::queue::at;
@@ -99,13 +100,13 @@ pub(crate) fn set_owner(
     };
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(context, &lock_context, queue.lock(), "mq-set-owner", |txn| {
+    change::decide(context, &lock_context, queue.lock(), "mq-set-owner", |txn| {
         if !queue.alive(txn)? {
-            return Ok(Err(Errno::BADF));
+            return Ok(Abandon(Errno::BADF));
         }
         match wanted(Permission::read(context.pool().map(), queue.slot)?) {
-            Ok(new) => table::set_owner(txn, queue.slot, new.uid, new.gid, new.mode).map(Ok),
-            Err(errno) => Ok(Err(errno)),
+            Ok(new) => table::set_owner(txn, queue.slot, new.uid, new.gid, new.mode).map(Commit),
+            Err(errno) => Ok(Abandon(errno)),
         }
-    }))
+    })
 }

@@ -3,13 +3,14 @@
 //! They are counted at the queue and in a record of the client, among its attach records.
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
 use vshmem_wire::{
     ATTACHED_QUEUE, AttachCount, ClientId, Layout, ObjectHeader, ObjectName, ObjectState,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, broken, flatten};
+use crate::error::{Failure, broken};
 use crate::memory::change;
 use crate::msg::posix::{lookup, mq_notify};
 use crate::msg::queue::{Queue, at};
@@ -85,15 +86,15 @@ pub(crate) fn remove_unused(
     lock_context: &LockContext<'_>,
     queue: &Queue,
 ) -> Result<(), Failure> {
-    let removed = ring::change_list(context, lock_context, queue, "mq-remove", |txn| {
+    let is_removed = ring::change_list(context, lock_context, queue, "mq-remove", |txn| {
         let unused = is_unused(txn, queue)?;
         if unused {
             let dying = queue.state_word(ObjectState::Dying);
             txn.set(field!(queue.slot, ObjectHeader, state), dying)?;
         }
-        Ok(Ok(unused))
-    });
-    if flatten(removed)? { remove::dismantle_queue(context, lock_context, queue) } else { Ok(()) }
+        Ok(unused)
+    })?;
+    if is_removed { remove::dismantle_queue(context, lock_context, queue) } else { Ok(()) }
 }
 
 /// One descriptor more of this process: it has got one by dup(2) or from another process.
@@ -103,13 +104,13 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, &lock_context, lock, "mq-keep", |txn| {
+    change::decide(context, &lock_context, lock, "mq-keep", |txn| {
         if !queue.alive(txn)? || is_unused(txn, &queue)? {
-            return Ok(Err(Errno::BADF));
+            return Ok(Abandon(Errno::BADF));
         }
         let counted = count(txn, layout, context.client_id(), queue.index, 1)?;
-        Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
-    }))
+        Ok(if counted { Commit(()) } else { Abandon(Errno::NFILE) })
+    })
 }
 
 /// mq_close(3): one descriptor of this process less, and the end of its registration.
@@ -120,13 +121,13 @@ pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let lock = context.pool().registry_lock();
-    let unused = flatten(change::run(context, &lock_context, lock, "mq-close", |txn| {
+    let unused = change::decide(context, &lock_context, lock, "mq-close", |txn| {
         if !queue.alive(txn)? {
-            return Ok(Err(Errno::BADF));
+            return Ok(Abandon(Errno::BADF));
         }
         let one = AttachCount::descriptors(1);
-        discount(txn, layout, context.client_id(), queue.index, one).map(Ok)
-    }))?;
+        discount(txn, layout, context.client_id(), queue.index, one).map(Commit)
+    })?;
     unused.map_or(Ok(()), |queue| remove_unused(context, &lock_context, &queue))
 }
 

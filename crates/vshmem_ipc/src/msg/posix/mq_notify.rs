@@ -3,11 +3,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, signals_handled};
+use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, Txn, field, load_value};
 use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::msg::posix::lookup;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring;
@@ -84,12 +85,12 @@ pub(crate) fn await_first_message(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let until = WaitsUntil { deadline: None, signals_seen: signals_handled() };
-    flatten(ring::change_list(context, &lock_context, &queue, "mq-notify", |txn| {
+    ring::decide_list(context, &lock_context, &queue, "mq-notify", |txn| {
         if !queue.alive(txn)? {
-            return Ok(Err(Errno::BADF));
+            return Ok(CommitThenFail(Errno::BADF));
         }
         if txn.get(at!(queue, notify_head))? != 0 {
-            return Ok(Err(Errno::BUSY));
+            return Ok(CommitThenFail(Errno::BUSY));
         }
         let at = thread_at(layout, slot_guard.slot)?;
         // A plain word: no thread reads it before the slot is in a wait queue.
@@ -99,8 +100,8 @@ pub(crate) fn await_first_message(
         let wait_queue = queue.notified();
         let kind = WaitKind::Notify;
         wait_queue::enqueue(txn, layout, wait_queue, &slot_guard, kind, queue.index)?;
-        Ok(Ok(()))
-    }))?;
+        Ok(Commit(()))
+    })?;
     registered();
     let wait_queue = queue.notified();
     match serve::sleep_at_queue(
@@ -131,18 +132,17 @@ pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let mut wakes = WakeList::default();
-    let step = ring::change_list(context, &lock_context, &queue, "mq-unregister", |txn| {
+    ring::change_list(context, &lock_context, &queue, "mq-unregister", |txn| {
         wakes.clear();
         let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         let owner = txn.get_word(field!(thread_at(layout, slot)?, ThreadSlot, owner))?;
         if owner == context.client_id().word() {
             end(txn, layout, &queue, slot, result_of(Errno::CANCELED), &mut wakes)?;
         }
-        Ok(Ok(()))
-    });
-    flatten(step)?;
+        Ok(())
+    })?;
     doorbell::wake_listed(context, &wakes);
     Ok(())
 }

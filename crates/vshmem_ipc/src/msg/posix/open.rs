@@ -2,11 +2,12 @@
 //! more of it in the same step: so a queue that nobody can open any more has gone.
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::{ChangeResult, Failure};
 use crate::memory::{change, chunks};
 use crate::msg::create::{self, NewQueue};
 use crate::msg::posix::attributes::QueueSize;
@@ -71,12 +72,12 @@ fn open_existing(
     caller: &dyn Caller,
 ) -> Result<Option<ObjectSlot>, Failure> {
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, lock_context, lock, "mq-open", |txn| {
+    change::decide(context, lock_context, lock, "mq-open", |txn| {
         let Some(object_slot) = name::find(txn, context.pool().layout(), Kind::Queue, name)? else {
-            return Ok(Ok(None));
+            return Ok(Commit(None));
         };
         Ok(count_in(context, txn, object_slot, how, caller)?.map(|()| Some(object_slot)))
-    }))
+    })
 }
 
 /// Makes the queue, if no other thread has been faster: it is new (true), or it is opened as it is.
@@ -89,23 +90,22 @@ fn make_or_open(
 ) -> Result<(ObjectSlot, bool), Failure> {
     let layout = context.pool().layout();
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, lock_context, lock, "mq-make", |txn| {
+    change::decide(context, lock_context, lock, "mq-make", |txn| {
         if let Some(object_slot) = name::find(txn, layout, Kind::Queue, new.name)? {
             return Ok(
                 count_in(context, txn, object_slot, how, caller)?.map(|()| (object_slot, false))
             );
         }
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
-            return Ok(Err(context.pool().full(limit_name!(msgmni), Errno::NOSPC)));
+            return Ok(Abandon(context.pool().full(limit_name!(msgmni), Errno::NOSPC)));
         };
         describe(context, txn, object_slot, how, caller)?;
         name::enter(context, txn, Kind::Queue, object_slot.index, new)?;
         if !descriptors::count(txn, layout, context.client_id(), object_slot.index, 1)? {
-            txn.clear();
-            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NFILE)));
+            return Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NFILE)));
         }
-        Ok(Ok((object_slot, true)))
-    }))
+        Ok(Commit((object_slot, true)))
+    })
 }
 
 /// Stages one descriptor more of a queue that was there.
@@ -117,17 +117,17 @@ fn count_in(
     caller: &dyn Caller,
 ) -> ChangeResult<()> {
     if how.create && how.exclusive {
-        return Ok(Err(Errno::EXIST));
+        return Ok(Abandon(Errno::EXIST));
     }
     let layout = context.pool().layout();
     let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
     let wanted = access_bits((how.read, how.write));
     let permission = Permission::read(txn.lock_context().map, slot)?;
     if let Err(errno) = permission.allow_file(caller, wanted) {
-        return Ok(Err(errno));
+        return Ok(Abandon(errno));
     }
     let counted = descriptors::count(txn, layout, context.client_id(), object_slot.index, 1)?;
-    Ok(if counted { Ok(()) } else { Err(Errno::NFILE) })
+    Ok(if counted { Commit(()) } else { Abandon(Errno::NFILE) })
 }
 
 /// Stages everything of a new queue but its name.

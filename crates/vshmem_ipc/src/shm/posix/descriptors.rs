@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, field, with_lock};
 use vshmem_wire::{AttachCount, AttachSlot, ClientSlot, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, ObjectSlot};
@@ -25,18 +26,18 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, &lock_context, lock, "shm-keep", |txn| {
+    change::decide(context, &lock_context, lock, "shm-keep", |txn| {
         if !object.is_alive(txn)? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         let one = AttachCount::descriptors(1);
         let counted = attach(txn, layout, context.client_id(), object.object_slot.index, one)?;
         Ok(if counted {
-            Ok(())
+            Commit(())
         } else {
-            Err(context.pool().full(limit_name!(attaches), Errno::NFILE))
+            Abandon(context.pool().full(limit_name!(attaches), Errno::NFILE))
         })
-    }))
+    })
 }
 
 /// One descriptor of this process less. EINVAL when it has none.
@@ -46,14 +47,14 @@ pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, &lock_context, lock, "shm-close", |txn| {
+    change::decide(context, &lock_context, lock, "shm-close", |txn| {
         if !object.is_alive(txn)? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         let one = AttachCount::descriptors(1);
         let had = detach(txn, layout, context.client_id(), object.object_slot.index, one)?;
-        Ok(if had { Ok(()) } else { Err(Errno::INVAL) })
-    }))
+        Ok(if had { Commit(()) } else { Abandon(Errno::INVAL) })
+    })
 }
 
 /// Counts an attach of an object, and says where its memory lies. Modes are not looked at: the
@@ -65,23 +66,23 @@ pub(crate) fn attach_object(context: &Context, id: i32) -> Result<Attachment, Fa
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, &lock_context, lock, "shm-map", |txn| {
+    change::decide(context, &lock_context, lock, "shm-map", |txn| {
         if !object.is_alive(txn)? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
-        let Some(extent) = extent_of(txn, layout, slot)? else { return Ok(Err(Errno::NXIO)) };
+        let Some(extent) = extent_of(txn, layout, slot)? else { return Ok(Abandon(Errno::NXIO)) };
         let one = AttachCount::mappings(1);
         if !attach(txn, layout, context.client_id(), object.object_slot.index, one)? {
-            return Ok(Err(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
+            return Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
         txn.update(at!(slot, last), context.process_ref().pack())?;
-        Ok(Ok(Attachment {
+        Ok(Commit(Attachment {
             id,
             offset: layout.data.offset + u64::from(extent.first) * PAGE_BYTES,
             bytes: u64::from(extent.pages) * PAGE_BYTES,
         }))
-    }))
+    })
 }
 
 /// What a program that has just been exec'ed has found: those descriptors of `held` (id and how

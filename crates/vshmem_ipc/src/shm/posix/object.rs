@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::name;
 use crate::registry::table::SlotState;
@@ -65,7 +65,7 @@ pub(crate) struct Object {
 /// Finds an object. EINVAL when it has gone, or is a System V segment.
 pub(crate) fn find(context: &Context, id: i32) -> Result<Object, Failure> {
     let (object_slot, slot) = segment::find_any(context, id)?;
-    if flatten(name::is_posix(context.pool().map(), Kind::Segment, slot).map(Ok))? {
+    if name::is_posix(context.pool().map(), Kind::Segment, slot)? {
         Ok(Object { object_slot, slot })
     } else {
         Err(Errno::INVAL.into())

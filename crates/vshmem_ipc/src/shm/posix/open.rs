@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{AttachCount, Layout, ObjectHeader, ObjectState, PERM_BITS};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::{ChangeResult, Failure};
 use crate::memory::backing::Backing;
 use crate::memory::{change, chunks};
 use crate::pool::id::{Kind, ObjectSlot};
@@ -87,20 +88,20 @@ fn open_existing(
     let pool = context.pool();
     let layout = pool.layout();
     let wanted = access_bits((how.read, how.write || how.truncate));
-    flatten(change::run(context, lock_context, pool.registry_lock(), "shm-open", |txn| {
+    change::decide(context, lock_context, pool.registry_lock(), "shm-open", |txn| {
         let Some(object_slot) = name::find(txn, layout, Kind::Segment, name)? else {
-            return Ok(Ok(None));
+            return Ok(Commit(None));
         };
         if how.create && how.exclusive {
-            return Ok(Err(Errno::EXIST));
+            return Ok(Abandon(Errno::EXIST));
         }
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         if let Err(errno) = Permission::read(pool.map(), slot)?.allow_file(caller, wanted) {
-            return Ok(Err(errno));
+            return Ok(Abandon(errno));
         }
         count_descriptor(context, txn, layout, object_slot)
             .map(|counted| counted.map(|()| Some(object_slot)))
-    }))
+    })
 }
 
 /// A slot that is `Creating`, with the memory that a new object is to have.
@@ -162,9 +163,9 @@ fn make_object(
     let layout = pool.layout();
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: mode & PERM_BITS, ..permission };
-    flatten(change::run(context, lock_context, pool.registry_lock(), "shm-make", |txn| {
+    change::decide(context, lock_context, pool.registry_lock(), "shm-make", |txn| {
         if name::find(txn, layout, Kind::Segment, new.name)?.is_some() {
-            return Ok(Ok(None));
+            return Ok(Commit(None));
         }
         let object_slot = match memory {
             Some(memory) => {
@@ -174,7 +175,7 @@ fn make_object(
             None => take_bare_slot(txn, layout)?,
         };
         let Some(object_slot) = object_slot else {
-            return Ok(Err(pool.full(limit_name!(shmmni), Errno::NOSPC)));
+            return Ok(Abandon(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
@@ -194,7 +195,7 @@ fn make_object(
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
         count_descriptor(context, txn, layout, object_slot)
             .map(|counted| counted.map(|()| Some(object_slot)))
-    }))
+    })
 }
 
 /// A slot for an object without data pages. `None` when all are in use.
@@ -214,9 +215,7 @@ fn count_descriptor(
     layout: &Layout,
     object_slot: ObjectSlot,
 ) -> ChangeResult<()> {
-    if attach(txn, layout, context.client_id(), object_slot.index, AttachCount::descriptors(1))? {
-        return Ok(Ok(()));
-    }
-    txn.clear();
-    Ok(Err(Errno::NFILE))
+    let one = AttachCount::descriptors(1);
+    let counted = attach(txn, layout, context.client_id(), object_slot.index, one)?;
+    Ok(if counted { Commit(()) } else { Abandon(Errno::NFILE) })
 }

@@ -11,11 +11,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, Txn, crash_point, field};
 use vshmem_wire::{AttachCount, Layout, ObjectHeader, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::{ChangeResult, Failure};
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::memory::extents::{self, Extent};
@@ -62,10 +63,10 @@ pub(crate) fn set_size(
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
         let lock = context.pool().registry_lock();
-        let begun = change::run(context, &lock_context, lock, "shm-size", |txn| {
+        let begun = change::decide(context, &lock_context, lock, "shm-size", |txn| {
             begin(context, txn, object, bytes)
-        });
-        let done = match flatten(begun)? {
+        })?;
+        let done = match begun {
             Remaining::Done => true,
             Remaining::Cut(seen) => cut(context, &lock_context, object, seen, bytes, backing)?,
             Remaining::Grow(seen) => {
@@ -97,7 +98,7 @@ fn begin(
 ) -> ChangeResult<Remaining> {
     let (layout, slot) = (context.pool().layout(), object.slot);
     if !object.is_alive(txn)? {
-        return Ok(Err(Errno::INVAL));
+        return Ok(Abandon(Errno::INVAL));
     }
     let used = count_at(txn, at!(slot, attached))?;
     let seen = Seen {
@@ -118,12 +119,13 @@ fn begin(
     } else if bytes < seen.bytes {
         let one = AttachCount::mappings(1);
         let counted = attach(txn, layout, context.client_id(), object.object_slot.index, one)?;
-        return Ok(if counted { Ok(Remaining::Cut(seen)) } else { Err(Errno::NOMEM) });
+        return Ok(if counted { Commit(Remaining::Cut(seen)) } else { Abandon(Errno::NOMEM) });
     } else if bytes > room {
-        return Ok(if used.attached == 0 { Ok(Remaining::Grow(seen)) } else { Err(Errno::NOSPC) });
+        let may_move = used.attached == 0;
+        return Ok(if may_move { Commit(Remaining::Grow(seen)) } else { Abandon(Errno::NOSPC) });
     }
     set_bytes(txn, slot, bytes)?;
-    Ok(Ok(Remaining::Done))
+    Ok(Commit(Remaining::Done))
 }
 
 /// Writes zeros over what is cut off, and makes the object shorter. False when another thread has
@@ -141,22 +143,23 @@ fn cut(
     let zeroed = backing.zero(address(layout, first) + bytes, seen.bytes - bytes);
     crash_point("shm-size", "zeroed");
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, lock_context, lock, "shm-cut", |txn| {
+    change::decide(context, lock_context, lock, "shm-cut", |txn| {
         let one = AttachCount::mappings(1);
         if !detach(txn, layout, context.client_id(), object.object_slot.index, one)? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         // The last attach of an object that was unlinked meanwhile takes it with it, unless this
         // process has it open, as it should.
         if !object.is_alive(txn)? {
-            return Ok(Ok(true));
+            return Ok(Commit(true));
         }
         let same = txn.cell(at!(slot, size_low))?.tag == seen.size_tag;
         if same && zeroed.is_ok() {
             set_bytes(txn, slot, bytes)?;
         }
-        Ok(zeroed.map(|()| same))
-    }))
+        // The attach that was counted for the zeros ends also where they could not be written.
+        Ok(zeroed.map_or_else(CommitThenFail, |()| Commit(same)))
+    })
 }
 
 /// What an object is to be.
@@ -207,15 +210,15 @@ fn pass_memory(
 ) -> Result<bool, Failure> {
     let (layout, slot) = (context.pool().layout(), object.slot);
     let lock = context.pool().registry_lock();
-    flatten(change::run(context, lock_context, lock, "shm-grow", |txn| {
+    change::decide(context, lock_context, lock, "shm-grow", |txn| {
         if !object.is_alive(txn)? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         // What was copied is what the object holds: nobody had it attached in between.
         let copied = seen.bytes == 0 || txn.cell(at!(slot, attached))?.tag == seen.attached_tag;
         let same = txn.cell(at!(slot, size_low))?.tag == seen.size_tag;
         if !copied || !same || count_at(txn, at!(slot, attached))?.attached > 0 {
-            return Ok(Ok(false));
+            return Ok(Commit(false));
         }
         if let Some(old) = seen.extent {
             extents::release(txn, layout, old)?;
@@ -226,8 +229,8 @@ fn pass_memory(
         table::free_slot(txn, layout, Kind::Segment, from.index)?;
         give_extent(txn, slot, extent)?;
         set_bytes(txn, slot, bytes)?;
-        Ok(Ok(true))
-    }))
+        Ok(Commit(true))
+    })
 }
 
 /// Where a data page lies in the pool.

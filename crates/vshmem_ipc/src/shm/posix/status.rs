@@ -1,11 +1,12 @@
 //! fstat(2), fchmod(2) and fchown(2) of an object, and its name.
 
 use rustix::io::Errno;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value, load_word};
 use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, PAGE_BYTES, PERM_BITS};
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::registry::name::{self, NameBytes};
 use crate::registry::permission::{Caller, Permission};
@@ -19,34 +20,29 @@ pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixShmStat, Failure> 
     let (map, slot) = (context.pool().map(), object.slot);
     let get = |at: u64| load_value(map, at);
     let size = segment::bytes(context, object.object_slot, slot)?;
-    let read = || -> ChangeResult<PosixShmStat> {
-        let permission = Permission::read(map, slot)?;
-        let used = AttachCount::unpack(load_word(map, at!(slot, attached))?);
-        let name = ObjectName::unpack(load_word(map, at!(slot, name))?);
-        Ok(Ok(PosixShmStat {
-            id,
-            size,
-            capacity: u64::from(get(at!(slot, pages))?) * PAGE_BYTES,
-            mode: permission.mode & PERM_BITS,
-            uid: permission.uid,
-            gid: permission.gid,
-            named: matches!(name, ObjectName::Chunk { .. }),
-            attached: used.attached,
-            opened: used.opened,
-            attach_time: get(at!(slot, attach_time))?,
-            changed: get(field!(slot, ObjectHeader, changed))?,
-        }))
-    };
-    flatten(read())
+    let permission = Permission::read(map, slot)?;
+    let used = AttachCount::unpack(load_word(map, at!(slot, attached))?);
+    let name = ObjectName::unpack(load_word(map, at!(slot, name))?);
+    Ok(PosixShmStat {
+        id,
+        size,
+        capacity: u64::from(get(at!(slot, pages))?) * PAGE_BYTES,
+        mode: permission.mode & PERM_BITS,
+        uid: permission.uid,
+        gid: permission.gid,
+        named: matches!(name, ObjectName::Chunk { .. }),
+        attached: used.attached,
+        opened: used.opened,
+        attach_time: get(at!(slot, attach_time))?,
+        changed: get(field!(slot, ObjectHeader, changed))?,
+    })
 }
 
 /// The name of an object, without its slash. ENOENT when it has none any more.
 pub(crate) fn name_of(context: &Context, id: i32) -> Result<NameBytes, Failure> {
     let object = object::find(context, id)?;
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    let read =
-        load_word(map, at!(object.slot, name)).and_then(|word| name::read(map, layout, word));
-    let found = flatten(read.map(Ok))?;
+    let found = name::read(map, layout, load_word(map, at!(object.slot, name))?)?;
     // The chunk was its own only if it has the name still.
     object::find(context, id)?;
     Ok(found.ok_or(Errno::NOENT)?)
@@ -83,15 +79,14 @@ fn set(
     let (pool, slot) = (context.pool(), object.slot);
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(context, &lock_context, pool.registry_lock(), change_name, |txn| {
+    change::decide(context, &lock_context, pool.registry_lock(), change_name, |txn| {
         if !object.is_alive(txn)? {
-            return Ok(Err(Errno::INVAL));
+            return Ok(Abandon(Errno::INVAL));
         }
         let now = Permission::read(pool.map(), slot)?;
-        let wanted = match wanted(&now) {
-            Ok(wanted) => wanted,
-            Err(errno) => return Ok(Err(errno)),
-        };
-        table::set_owner(txn, slot, wanted.uid, wanted.gid, wanted.mode).map(Ok)
-    }))
+        match wanted(&now) {
+            Ok(new) => table::set_owner(txn, slot, new.uid, new.gid, new.mode).map(Commit),
+            Err(errno) => Ok(Abandon(errno)),
+        }
+    })
 }

@@ -2,11 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
+use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::field;
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::id::Kind;
 use crate::registry::attach_records::count_at;
@@ -28,13 +29,13 @@ pub(crate) fn unlink(
     let layout = pool.layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    flatten(change::run(context, &lock_context, pool.registry_lock(), "shm-unlink", |txn| {
+    change::decide(context, &lock_context, pool.registry_lock(), "shm-unlink", |txn| {
         let Some(object_slot) = name::find(txn, layout, Kind::Segment, name)? else {
-            return Ok(Err(Errno::NOENT));
+            return Ok(Abandon(Errno::NOENT));
         };
         let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
         if Permission::read(pool.map(), slot)?.allow_owner(caller).is_err() {
-            return Ok(Err(Errno::ACCESS));
+            return Ok(Abandon(Errno::ACCESS));
         }
         name::leave(txn, layout, Kind::Segment, object_slot.index)?;
         if count_at(txn, at!(slot, attached))?.is_none() {
@@ -45,6 +46,6 @@ pub(crate) fn unlink(
             txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
             txn.update(field!(slot, ObjectHeader, changed), seconds_now())?;
         }
-        Ok(Ok(()))
-    }))
+        Ok(Commit(()))
+    })
 }
