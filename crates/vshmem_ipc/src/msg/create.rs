@@ -68,7 +68,9 @@ impl Request for QueueRequest {
             let new = NewQueue { limit, most_messages: 0, most_bytes: 0 };
             describe(txn, layout, &queue, &permission, new)?;
             txn.update_word(at!(queue, name), ObjectName::SystemV.pack())?;
-            table::enter_key(txn, layout, Kind::Queue, object_slot.index)?;
+            if asked.key != 0 {
+                table::enter_key(txn, layout, Kind::Queue, object_slot.index)?;
+            }
             txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
             Ok(Commit(Some(object_slot)))
         })

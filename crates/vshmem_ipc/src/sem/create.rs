@@ -113,7 +113,9 @@ fn make_set(
         let tags = tag.wrapping_mul(u64::from(count));
         txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;
         heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
-        table::enter_key(txn, layout, Kind::Semaphore, object_slot.index)?;
+        if asked.key != 0 {
+            table::enter_key(txn, layout, Kind::Semaphore, object_slot.index)?;
+        }
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
         Ok(Commit(Some(object_slot)))

@@ -263,7 +263,9 @@ fn publish_segment(
         txn.update_word(at!(slot, maker), 0)?;
         txn.update_word(at!(slot, name), ObjectName::SystemV.pack())?;
         table::end_task(txn, Kind::Segment, object_slot.index)?;
-        table::enter_key(txn, layout, Kind::Segment, object_slot.index)?;
+        if asked.key != 0 {
+            table::enter_key(txn, layout, Kind::Segment, object_slot.index)?;
+        }
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
         Ok(true)

@@ -102,11 +102,15 @@ pub(crate) fn segment_lock(
     }
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    change::run(context, &lock_context, context.pool().registry_lock(), "shm-lock", |txn| {
+    change::decide(context, &lock_context, context.pool().registry_lock(), "shm-lock", |txn| {
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if slot_state.sequence != object_slot.sequence {
+            return Ok(Abandon(Errno::IDRM));
+        }
         let mode_at = field!(slot, ObjectHeader, mode);
         let mode = txn.get(mode_at)?;
         txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
-        Ok(())
+        Ok(Commit(()))
     })
 }
 

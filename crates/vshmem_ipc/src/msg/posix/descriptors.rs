@@ -16,6 +16,7 @@ use crate::msg::posix::{lookup, mq_notify};
 use crate::msg::queue::{Queue, at};
 use crate::msg::{remove, ring};
 use crate::pool::id::Kind;
+use crate::pool::limits::limit_name;
 use crate::registry::attach_records::{add, first_of_queue, subtract};
 use crate::registry::table;
 
@@ -109,7 +110,10 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
             return Ok(Abandon(Errno::BADF));
         }
         let counted = count(txn, layout, context.client_id(), queue.index, 1)?;
-        Ok(if counted { Commit(()) } else { Abandon(Errno::NFILE) })
+        if counted {
+            return Ok(Commit(()));
+        }
+        Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NFILE)))
     })
 }
 

@@ -127,7 +127,10 @@ fn count_in(
         return Ok(Abandon(errno));
     }
     let counted = descriptors::count(txn, layout, context.client_id(), object_slot.index, 1)?;
-    Ok(if counted { Commit(()) } else { Abandon(Errno::NFILE) })
+    if counted {
+        return Ok(Commit(()));
+    }
+    Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NFILE)))
 }
 
 /// Stages everything of a new queue but its name.

@@ -217,5 +217,8 @@ fn count_descriptor(
 ) -> ChangeResult<()> {
     let one = AttachCount::descriptors(1);
     let counted = attach(txn, layout, context.client_id(), object_slot.index, one)?;
-    Ok(if counted { Commit(()) } else { Abandon(Errno::NFILE) })
+    if counted {
+        return Ok(Commit(()));
+    }
+    Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NFILE)))
 }

@@ -21,6 +21,7 @@ use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::memory::extents::{self, Extent};
 use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::limits::limit_name;
 use crate::registry::attach_records::count_at;
 use crate::registry::table::{self, MOST_TRIES};
 use crate::shm::create;
@@ -119,7 +120,10 @@ fn begin(
     } else if bytes < seen.bytes {
         let one = AttachCount::mappings(1);
         let counted = attach(txn, layout, context.client_id(), object.object_slot.index, one)?;
-        return Ok(if counted { Commit(Remaining::Cut(seen)) } else { Abandon(Errno::NOMEM) });
+        if !counted {
+            return Ok(Abandon(context.pool().full(limit_name!(attaches), Errno::NOMEM)));
+        }
+        return Ok(Commit(Remaining::Cut(seen)));
     } else if bytes > room {
         let may_move = used.attached == 0;
         return Ok(if may_move { Commit(Remaining::Grow(seen)) } else { Abandon(Errno::NOSPC) });
