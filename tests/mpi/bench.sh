@@ -21,6 +21,7 @@ check() { # check NAME COMMAND...
 # As `make install` lays it out: bin, and lib/vshmem beside it.
 mkdir -p "$place"/bin "$place"/lib/vshmem/{bench,openmpi}
 cp "$vshmem" "$(dirname "$vshmem")"/libvshmem_preload*.so "$place/bin"
+cp "$(dirname "$vshmem")"/vshmem-{lab,bench} "$place/lib/vshmem"
 cp "$(dirname "$vshmem")/libvshmem.so" "$place/lib/vshmem/libvshmem.so.0"
 cp build/openmpi/*.so "$place/lib/vshmem/openmpi"
 cp build/mpi/pairs build/mpi/windows_speed build/bench/* "$place/lib/vshmem/bench"

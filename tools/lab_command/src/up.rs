@@ -1,6 +1,6 @@
 //! `vshmem lab up`: boots a lab.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use vshmem_lab::{Acceleration, Device, GuestKind, Lab, Missing, Server, UpOptions};
@@ -230,6 +230,7 @@ impl Up {
     fn boot_xen(&self, name: &str) -> Result<(), Failure> {
         let pool = self.pool.as_deref().unwrap_or(name);
         let lab = Lab::up(&UpOptions {
+            binary_dir: beside(&launch::vshmem()?),
             name: name.to_owned(),
             guest: GuestKind::Xen,
             count: self.count,
@@ -268,6 +269,7 @@ impl Up {
         let me = launch::vshmem()?;
         let notice = ["pool", "evict", "--dead", "--if-there", &pool, "{guest}"].map(str::to_owned);
         let lab = Lab::up(&UpOptions {
+            binary_dir: beside(&me),
             name: name.to_owned(),
             guest: made.guest,
             count: self.count,
@@ -298,6 +300,12 @@ impl Up {
             lab.made_of()
         ))?)
     }
+}
+
+/// Where guests' copies of the command and its libraries are taken from: an installation has this
+/// program elsewhere.
+fn beside(command: &Path) -> PathBuf {
+    command.parent().unwrap_or(Path::new(".")).to_owned()
 }
 
 fn mebibytes(bytes: u64) -> u32 {
