@@ -1,6 +1,6 @@
 #!/bin/bash
 # What a signal, a small stack, a filter, another root or a namespace meets inside the library: tests/signals/run.sh 'VSHMEM COMMAND' [STEPS]
-# STEPS is how many instructions of each call are tried; 2000 takes some 15 minutes.
+# STEPS is how many instructions of each call are tried, those just before the sleep one by one; 2000 takes some 15 minutes.
 vshmem=$1 steps=$2 passed=0 failed=0 skipped=0
 if [ -z "$vshmem" ]; then
 	echo "usage: $0 'VSHMEM COMMAND' [STEPS]" >&2
@@ -48,12 +48,12 @@ for call in semop msgrcv msgrcv-type msgsnd mq_receive mq_send sem_wait pthread_
 done
 # At few instructions: what differs is how the handler comes to be entered.
 for way in signal __sysv_signal ssignal sigset syscall; do
-	ok "a signal before a sleep in semop, its handler installed by $way" \
-		env HANDLER_BY=$way VSHMEM_SPIN=0 LD_BIND_NOW=1 "$programs/step" 10 semop
+	ok "a signal before a sleep in msgrcv, its handler installed by $way" \
+		env HANDLER_BY=$way VSHMEM_SPIN=0 LD_BIND_NOW=1 "$programs/step" 3 msgrcv
 done
 for way in siginterrupt-later siginterrupt-before sigset; do
 	SHARE=all,posix ok "a signal before a sleep in sem_wait, its handler installed by $way" \
-		env HANDLER_BY=$way VSHMEM_SPIN=0 LD_BIND_NOW=1 "$programs/step" 10 sem_wait
+		env HANDLER_BY=$way VSHMEM_SPIN=0 LD_BIND_NOW=1 "$programs/step" 3 sem_wait
 done
 ok "a handler on a small stack" "$programs/altstack"
 ok "handlers that leave calls by longjmp" "$programs/jumps"

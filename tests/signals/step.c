@@ -258,13 +258,14 @@ static int try_all(int most)
 {
 	int steps = steps_to_sleep();
 	/* The last instructions one by one, those before them with gaps. */
-	int begin_at = call == calls ? steps / 2 : 0, range = steps - EACH - begin_at,
-	    before = most < EACH + 1 ? 1 : most - EACH < range ? most - EACH : range;
+	int each = most < EACH ? most : EACH, begin_at = call == calls ? steps / 2 : 0,
+	    range = steps - each - begin_at,
+	    before = most < each + 1 ? 1 : most - each < range ? most - each : range;
 	int runs = 0, wrong = 0, begun = 0;
-	for (int nth = 0; nth <= before + EACH; nth++) {
+	for (int nth = 0; nth <= before + each; nth++) {
 		unsigned long long where;
 		int at = nth < before ? begin_at + (int)((long)range * nth / before)
-				      : steps - EACH + nth - before;
+				      : steps - each + nth - before;
 		int status = interrupt_at(at, steps, &where);
 		runs++;
 		bool late = WIFEXITED(status) && WEXITSTATUS(status) == LATE && !begun;
