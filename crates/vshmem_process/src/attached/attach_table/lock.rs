@@ -76,7 +76,7 @@ fn try_read<T>(look: impl FnOnce() -> T) -> Option<T> {
     (before & 1 == 0 && CHANGES.load(Ordering::Relaxed) == before).then_some(seen)
 }
 
-/// As [`try_read`], and looks again until no change has come between; `None` when it is this thread
+/// As `try_read`, and looks again until no change has come between; `None` when it is this thread
 /// that changes pieces.
 ///
 /// Not by waiting for the attach table: the caller may hold a lock that a fork waits for which
