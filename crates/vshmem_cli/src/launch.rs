@@ -88,7 +88,7 @@ pub fn vshmem() -> Result<PathBuf, Failure> {
 pub const LAB_ORDERS: &str = "/run/vshmem/lab.json";
 
 /// Whether this process is in a guest of the lab.
-pub fn in_lab_guest() -> bool {
+pub(crate) fn in_lab_guest() -> bool {
     Path::new(LAB_ORDERS).exists()
 }
 

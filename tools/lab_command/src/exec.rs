@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_cli::launch;
 use vshmem_lab::{ExecRequest, Lab, Streams};
 
 use crate::failure::{Failure, Outcome};
@@ -45,7 +44,7 @@ impl Exec {
             forward_signals: true,
             ..ExecRequest::default()
         };
-        let code = if launch::in_lab_guest() {
+        let code = if vshmem_lab::in_guest() {
             let number = self.guest.strip_prefix("guest").unwrap_or(&self.guest);
             let Ok(number) = number.parse() else {
                 return Err(Failure::usage(format!(

@@ -14,7 +14,7 @@ use crate::msg::queue::{self, Queue, at};
 use crate::msg::ring::new_ring;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
-use crate::registry::get::{self, Asked, Request, unless_gone};
+use crate::registry::get::{self, Asked, Request};
 use crate::registry::permission::{Caller, Permission};
 use crate::registry::table;
 
@@ -35,18 +35,22 @@ impl Request for QueueRequest {
     const KIND: Kind = Kind::Queue;
     const LOST: &'static str = "a key that is in use and leads to no queue";
 
+    type Found = Queue;
+
+    #[inline(always)]
+    fn find(context: &Context, object_slot: ObjectSlot) -> Result<Queue, Failure> {
+        queue::find(context, object_slot.id())
+    }
+
     #[inline(always)]
     fn check(
         &self,
         context: &Context,
         asked: Asked<'_>,
-        object_slot: ObjectSlot,
-    ) -> Result<bool, Failure> {
-        let Some(queue) = unless_gone(queue::find(context, object_slot.id()))? else {
-            return Ok(false);
-        };
-        asked.check_mode(context, queue.slot)?;
-        Ok(true)
+        _: ObjectSlot,
+        queue: Queue,
+    ) -> Result<(), Failure> {
+        asked.check_mode(context, queue.slot)
     }
 
     fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure> {

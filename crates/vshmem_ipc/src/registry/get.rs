@@ -45,14 +45,20 @@ pub(crate) trait Request {
     /// What is wrong with a pool where the key is in use and leads to no object, try after try.
     const LOST: &'static str;
 
-    /// Whether the object of the key is what is asked for: why not, or false when it has gone since
-    /// it was found.
+    /// What is known of an object that there is.
+    type Found;
+
+    /// The object of the key; EINVAL when it has gone since.
+    fn find(context: &Context, object_slot: ObjectSlot) -> Result<Self::Found, Failure>;
+
+    /// Whether it is what is asked for: why not.
     fn check(
         &self,
         context: &Context,
         asked: Asked<'_>,
         object_slot: ObjectSlot,
-    ) -> Result<bool, Failure>;
+        found: Self::Found,
+    ) -> Result<(), Failure>;
 
     /// Makes an object. `None`: another thread has made one of that key meanwhile.
     fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure>;
@@ -74,10 +80,12 @@ pub(crate) fn get<R: Request>(
             if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
                 return Err(Errno::EXIST.into());
             }
-            if request.check(context, asked, object_slot)? {
-                return Ok(object_slot.id());
-            }
-            continue;
+            let found = match R::find(context, object_slot) {
+                Err(Failure::Errno(Errno::INVAL)) => continue,
+                found => found?,
+            };
+            request.check(context, asked, object_slot, found)?;
+            return Ok(object_slot.id());
         }
         if key != 0 && flags & CREATE == 0 {
             return Err(Errno::NOENT.into());
@@ -88,14 +96,4 @@ pub(crate) fn get<R: Request>(
     }
     let keys = context.pool().layout().keys[R::KIND as usize];
     Err(Fault::corrupt(keys.offset, R::LOST).into())
-}
-
-/// What was looked up by an id: `None` instead of EINVAL, which says that it has gone.
-#[inline(always)]
-pub(crate) fn unless_gone<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(Failure::Errno(Errno::INVAL)) => Ok(None),
-        Err(failure) => Err(failure),
-    }
 }

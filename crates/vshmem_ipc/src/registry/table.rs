@@ -222,8 +222,7 @@ pub(crate) fn is_taken(
     Ok(key != 0 && find_key(layout, kind, key, |at| txn.get_word(at))?.is_some())
 }
 
-/// Enters an object into the index, by what its key cell says. One without a key has no place
-/// there.
+/// Enters an object into the index, by what its key cell says. It has a key.
 pub(crate) fn enter_key(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -232,9 +231,6 @@ pub(crate) fn enter_key(
 ) -> Result<(), Fault> {
     let slot = slot_at(layout, kind, index)?;
     let key = ObjectKey::of_word(txn.get_word(field!(slot, ObjectHeader, key))?);
-    if key == ObjectKey::NONE {
-        return Ok(());
-    }
     let head_at = bucket(layout, kind, key)?;
     let head = txn.get(head_at)?;
     txn.update(field!(slot, ObjectHeader, next), head)?;

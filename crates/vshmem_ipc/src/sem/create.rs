@@ -13,10 +13,10 @@ use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
 use crate::pool::tag_floor;
-use crate::registry::get::{self, Asked, Request, unless_gone};
+use crate::registry::get::{self, Asked, Request};
 use crate::registry::permission::Caller;
 use crate::registry::table::{self, SlotState, per_kind};
-use crate::sem::set;
+use crate::sem::set::{self, Set};
 
 /// semget(2).
 pub(crate) fn semget(
@@ -42,22 +42,26 @@ impl Request for SetRequest {
     const KIND: Kind = Kind::Semaphore;
     const LOST: &'static str = "a key that is in use and leads to no set";
 
+    type Found = Set;
+
+    #[inline(always)]
+    fn find(context: &Context, object_slot: ObjectSlot) -> Result<Set, Failure> {
+        set::find(context, object_slot.id())
+    }
+
     #[inline(always)]
     fn check(
         &self,
         context: &Context,
         asked: Asked<'_>,
         object_slot: ObjectSlot,
-    ) -> Result<bool, Failure> {
-        let Some(set) = unless_gone(set::find(context, object_slot.id()))? else {
-            return Ok(false);
-        };
+        set: Set,
+    ) -> Result<(), Failure> {
         if self.count > set.count {
             return Err(Errno::INVAL.into());
         }
         asked.check_mode(context, set.slot)?;
-        context.reported_sizes.record_size(Kind::Semaphore, object_slot, set.count)?;
-        Ok(true)
+        context.reported_sizes.record_size(Kind::Semaphore, object_slot, set.count)
     }
 
     fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure> {

@@ -15,7 +15,7 @@ use crate::memory::node_order::NodeOrder;
 use crate::memory::{change, dirty, extents};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
-use crate::registry::get::{self, Asked, Request, unless_gone};
+use crate::registry::get::{self, Asked, Request};
 use crate::registry::permission::Caller;
 use crate::registry::table::{self, SlotState};
 use crate::shm::clean;
@@ -58,25 +58,28 @@ impl Request for SegmentRequest<'_> {
     const KIND: Kind = Kind::Segment;
     const LOST: &'static str = "a key that is in use and leads to no segment";
 
+    /// Its slot and its bytes.
+    type Found = (u64, u64);
+
+    #[inline(always)]
+    fn find(context: &Context, object_slot: ObjectSlot) -> Result<(u64, u64), Failure> {
+        let (_, slot) = segment::find_any(context, object_slot.id())?;
+        Ok((slot, segment::bytes(context, object_slot, slot)?))
+    }
+
     #[inline(always)]
     fn check(
         &self,
         context: &Context,
         asked: Asked<'_>,
         object_slot: ObjectSlot,
-    ) -> Result<bool, Failure> {
-        let Some((_, slot)) = unless_gone(segment::find_any(context, object_slot.id()))? else {
-            return Ok(false);
-        };
-        let Some(found) = unless_gone(segment::bytes(context, object_slot, slot))? else {
-            return Ok(false);
-        };
-        if found < self.size {
+        (slot, bytes): (u64, u64),
+    ) -> Result<(), Failure> {
+        if bytes < self.size {
             return Err(Errno::INVAL.into());
         }
         asked.check_mode(context, slot)?;
-        context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(found)?)?;
-        Ok(true)
+        context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(bytes)?)
     }
 
     fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure> {

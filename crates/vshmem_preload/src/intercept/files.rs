@@ -107,76 +107,6 @@ fn is_the_pools(file: c_int) -> bool {
     pool.is_some() && pool == identity(file)
 }
 
-macro_rules! opens_stream {
-    ($($name:ident $symbol:literal $page:literal ($($word:ident: $kind:ty),*)),*) => {$(
-        #[doc = $page]
-        ///
-        /// # Safety
-        /// As libc's.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            path: *const c_char, mode: *const c_char, $($word: $kind,)*
-        ) -> *mut FILE {
-            opening_stream(path, || {
-                next!($symbol: fn(*const c_char, *const c_char $(, $kind)*) -> *mut FILE,
-                      (path, mode $(, $word)*), std::ptr::null_mut())
-            })
-        }
-    )*};
-}
-opens_stream!(
-    fopen c"fopen" "fopen(3)." (),
-    fopen64 c"fopen64" "fopen(3)." (),
-    freopen c"freopen" "freopen(3)." (stream: *mut FILE),
-    freopen64 c"freopen64" "freopen(3)." (stream: *mut FILE)
-);
-
-macro_rules! opens {
-    ($($name:ident $symbol:literal $page:literal ($($word:ident: $kind:ty),*)),*) => {$(
-        #[doc = $page]
-        ///
-        /// # Safety
-        /// As libc's.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            $($word: $kind,)* path: *const c_char, flags: c_int, mode: mode_t,
-        ) -> c_int {
-            opening(path, || {
-                next!($symbol: fn($($kind,)* *const c_char, c_int, mode_t) -> c_int,
-                      ($($word,)* path, flags, mode), -1)
-            })
-        }
-    )*};
-}
-opens!(
-    open c"open" "open(2)." (),
-    open64 c"open64" "open(2)." (),
-    openat c"openat" "openat(2)." (folder: c_int),
-    openat64 c"openat64" "openat(2)." (folder: c_int)
-);
-
-macro_rules! opens_existing {
-    ($($name:ident $symbol:literal ($($word:ident: $kind:ty),*)),*) => {$(
-        /// open(2), as a program calls it that was compiled with _FORTIFY_SOURCE.
-        ///
-        /// # Safety
-        /// As libc's.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($word: $kind,)* path: *const c_char, flags: c_int) -> c_int {
-            opening(path, || {
-                next!($symbol: fn($($kind,)* *const c_char, c_int) -> c_int,
-                      ($($word,)* path, flags), -1)
-            })
-        }
-    )*};
-}
-opens_existing!(
-    __open_2 c"__open_2" (),
-    __open64_2 c"__open64_2" (),
-    __openat_2 c"__openat_2" (folder: c_int),
-    __openat64_2 c"__openat64_2" (folder: c_int)
-);
-
 /// Whether a file can be used, by whatever call.
 fn can_use(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     let result = call();
@@ -187,27 +117,50 @@ fn can_use(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-macro_rules! can_use {
-    ($($name:ident $symbol:literal $page:literal
-        ($($word:ident: $kind:ty),*) ($($last:ident: $last_kind:ty),*)),*) => {$(
+/// Symbols that take a path: the words in front of it, and those behind it; what they answer, by
+/// which of the ways above, and what when there is no such symbol behind ours.
+macro_rules! by_path {
+    ($way:ident -> $answer:ty, $missing:expr;
+     $($name:ident $symbol:literal $page:literal
+       ($($before:ident: $before_kind:ty),*) ($($behind:ident: $behind_kind:ty),*)),*) => {$(
         #[doc = $page]
         ///
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
-            $($word: $kind,)* path: *const c_char, mode: c_int, $($last: $last_kind,)*
-        ) -> c_int {
-            can_use(path, || {
-                next!($symbol: fn($($kind,)* *const c_char, c_int $(, $last_kind)*) -> c_int,
-                      ($($word,)* path, mode $(, $last)*), -1)
+            $($before: $before_kind,)* path: *const c_char, $($behind: $behind_kind),*
+        ) -> $answer {
+            $way(path, || {
+                next!($symbol: fn($($before_kind,)* *const c_char, $($behind_kind),*) -> $answer,
+                      ($($before,)* path, $($behind),*), $missing)
             })
         }
     )*};
 }
-can_use!(
-    access c"access" "access(2)." () (),
-    euidaccess c"euidaccess" "euidaccess(3)." () (),
-    eaccess c"eaccess" "euidaccess(3)." () (),
-    faccessat c"faccessat" "faccessat(2)." (folder: c_int) (flags: c_int)
+
+by_path!(opening_stream -> *mut FILE, std::ptr::null_mut();
+    fopen c"fopen" "fopen(3)." () (mode: *const c_char),
+    fopen64 c"fopen64" "fopen(3)." () (mode: *const c_char),
+    freopen c"freopen" "freopen(3)." () (mode: *const c_char, stream: *mut FILE),
+    freopen64 c"freopen64" "freopen(3)." () (mode: *const c_char, stream: *mut FILE)
+);
+
+// The last four are open(2) as a program calls it that was compiled with _FORTIFY_SOURCE.
+by_path!(opening -> c_int, -1;
+    open c"open" "open(2)." () (flags: c_int, mode: mode_t),
+    open64 c"open64" "open(2)." () (flags: c_int, mode: mode_t),
+    openat c"openat" "openat(2)." (folder: c_int) (flags: c_int, mode: mode_t),
+    openat64 c"openat64" "openat(2)." (folder: c_int) (flags: c_int, mode: mode_t),
+    __open_2 c"__open_2" "open(2)." () (flags: c_int),
+    __open64_2 c"__open64_2" "open(2)." () (flags: c_int),
+    __openat_2 c"__openat_2" "openat(2)." (folder: c_int) (flags: c_int),
+    __openat64_2 c"__openat64_2" "openat(2)." (folder: c_int) (flags: c_int)
+);
+
+by_path!(can_use -> c_int, -1;
+    access c"access" "access(2)." () (mode: c_int),
+    euidaccess c"euidaccess" "euidaccess(3)." () (mode: c_int),
+    eaccess c"eaccess" "euidaccess(3)." () (mode: c_int),
+    faccessat c"faccessat" "faccessat(2)." (folder: c_int) (mode: c_int, flags: c_int)
 );

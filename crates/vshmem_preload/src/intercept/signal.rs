@@ -48,27 +48,27 @@ signals! {
 /// Signals that siginterrupt(3) has named, a bit each: handlers of signal(2) interrupt calls.
 static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
 
-fn is_in(set: u64, signal: c_int) -> bool {
-    (1..=64).contains(&signal) && set & 1 << (signal - 1) != 0
+fn bit_of(signal: c_int) -> u64 {
+    if (1..=64).contains(&signal) { 1 << (signal - 1) } else { 0 }
 }
 
 /// Until another is; during it the signal waits.
 fn install_for_good(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    let interrupts = is_in(INTERRUPTING.load(Ordering::Relaxed), signal);
+    let interrupts = INTERRUPTING.load(Ordering::Relaxed) & bit_of(signal) != 0;
     let mask = set_of(signal);
     install(signal, handler, if interrupts { 0 } else { libc::SA_RESTART }, mask)
 }
 
 /// For one signal, and interrupting.
 fn install_once(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    install(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER, set_of(0))
+    install(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER, no_signal())
 }
 
 /// Interrupting, and the signal is let through from now on; or it is held back.
 fn install_and_let_come(signal: c_int, handler: sighandler_t) -> sighandler_t {
     /// Held back, as a handler.
     const SIG_HOLD: sighandler_t = 2;
-    let mut before = set_of(0);
+    let mut before = no_signal();
     let set = set_of(signal);
     let mut mask_by = |how| {
         // SAFETY: both sets are live.
@@ -77,7 +77,7 @@ fn install_and_let_come(signal: c_int, handler: sighandler_t) -> sighandler_t {
     let (is_done, handler) = if handler == SIG_HOLD {
         (mask_by(libc::SIG_BLOCK), handler_of(signal))
     } else {
-        let former = install(signal, handler, 0, set_of(0));
+        let former = install(signal, handler, 0, no_signal());
         (former != libc::SIG_ERR && mask_by(libc::SIG_UNBLOCK), former)
     };
     if !is_done {
@@ -98,27 +98,33 @@ pub unsafe extern "C" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int
     if unsafe { sigaction(signal, std::ptr::null(), &raw mut action) } != 0 {
         return -1;
     }
-    let bit = if (1..=64).contains(&signal) { 1 << (signal - 1) } else { 0 };
     if interrupts == 0 {
-        INTERRUPTING.fetch_and(!bit, Ordering::Relaxed);
+        INTERRUPTING.fetch_and(!bit_of(signal), Ordering::Relaxed);
         action.sa_flags |= libc::SA_RESTART;
     } else {
-        INTERRUPTING.fetch_or(bit, Ordering::Relaxed);
+        INTERRUPTING.fetch_or(bit_of(signal), Ordering::Relaxed);
         action.sa_flags &= !libc::SA_RESTART;
     }
     // SAFETY: as above.
     unsafe { sigaction(signal, &raw const action, std::ptr::null_mut()) }
 }
 
-/// A set with that signal; with none if there is none of that number.
-fn set_of(signal: c_int) -> libc::sigset_t {
+/// An empty set.
+fn no_signal() -> libc::sigset_t {
     // SAFETY: all-zero bytes are a valid set, and it is emptied before use.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, signal);
         set
     }
+}
+
+/// A set with that signal; an empty one and EINVAL if there is none of that number.
+fn set_of(signal: c_int) -> libc::sigset_t {
+    let mut set = no_signal();
+    // SAFETY: a live set.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    set
 }
 
 fn no_action() -> libc::sigaction {

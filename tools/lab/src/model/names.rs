@@ -2,11 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-/// The verb of the binary that must call [`keeper`](crate::keeper::keeper) with the words that follow it.
+/// The verb of the binary that must call [`keeper`](crate::keeper::keeper) with the words that
+/// follow it.
 pub const KEEPER_VERB: &str = "lab-keeper";
 
-/// The verb of the binary that must call [`guest_init`](crate::init::guest_init); words after it must be
-/// ignored.
+/// The verb of the binary that must call [`guest_init`](crate::init::guest_init); words after it
+/// must be ignored.
 pub const INIT_VERB: &str = "lab-init";
 
 /// The port of the guests' agents.
