@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
+use vshmem_wire::{At, CELL_BYTES, Cell, RawCell, WORD_BYTES};
 
 use crate::access_count::count_access;
 use crate::mapping::Mapping;
@@ -152,7 +152,7 @@ impl Map {
         Ok(unsafe { &*self.base.as_ptr().add(offset as usize).cast::<AtomicU64>() })
     }
 
-    /// The 32-bit word at `offset`, to sleep on.
+    /// The 32-bit word `at`, to sleep on.
     ///
     /// # Errors
     /// When the word is not inside.
@@ -172,8 +172,8 @@ impl Map {
     /// # Errors
     /// When it is not inside.
     #[inline]
-    pub fn load(&self, offset: u64, order: Ordering) -> Result<u64, OutOfPool> {
-        Ok(self.word(offset)?.load(order))
+    pub fn load(&self, at: impl At<u64>, order: Ordering) -> Result<u64, OutOfPool> {
+        Ok(self.word(at.offset())?.load(order))
     }
 
     /// Reads the words of `N` cells in a row, one after the other, each with acquire ordering.
@@ -181,8 +181,12 @@ impl Map {
     /// # Errors
     /// When they are not all inside.
     #[inline]
-    pub fn load_row<const N: usize>(&self, offset: u64) -> Result<[u64; N], OutOfPool> {
+    pub fn load_row<const N: usize>(
+        &self,
+        at: impl At<[RawCell; N]>,
+    ) -> Result<[u64; N], OutOfPool> {
         count_access();
+        let offset = at.offset();
         let bytes = self.bytes as u64;
         let fits = offset & (CELL_BYTES - 1) == 0
             && offset < bytes
@@ -197,7 +201,7 @@ impl Map {
         Ok(std::array::from_fn(|nth| cells[nth][0].load(Ordering::Acquire)))
     }
 
-    /// Word and tag of the cell at `offset`.
+    /// Word and tag of the cell `at`.
     #[inline]
     fn cell_words(&self, offset: u64) -> Result<&[AtomicU64; 2], OutOfPool> {
         count_access();
@@ -216,8 +220,8 @@ impl Map {
     /// # Errors
     /// When it is not inside.
     #[inline]
-    pub fn load_cell(&self, offset: u64) -> Result<Cell, OutOfPool> {
-        Ok(wide::load(self.cell_words(offset)?))
+    pub fn load_cell(&self, at: impl At<RawCell>) -> Result<Cell, OutOfPool> {
+        Ok(wide::load(self.cell_words(at.offset())?))
     }
 
     /// Reads a cell only to replace it, with acquire ordering: the tag, and then the word. Had it
@@ -226,20 +230,20 @@ impl Map {
     /// # Errors
     /// When it is not inside.
     #[inline]
-    pub fn load_to_replace(&self, offset: u64) -> Result<Cell, OutOfPool> {
-        Ok(self.cell_ref(offset)?.load_to_replace())
+    pub fn load_to_replace(&self, at: impl At<RawCell>) -> Result<Cell, OutOfPool> {
+        Ok(self.cell_ref(at)?.load_to_replace())
     }
 
-    /// The cell at `offset`.
+    /// The cell `at`.
     ///
     /// # Errors
     /// When it is not inside.
     #[inline]
-    pub fn cell_ref(&self, offset: u64) -> Result<CellRef<'_>, OutOfPool> {
-        self.cell_words(offset).map(CellRef)
+    pub fn cell_ref(&self, at: impl At<RawCell>) -> Result<CellRef<'_>, OutOfPool> {
+        self.cell_words(at.offset()).map(CellRef)
     }
 
-    /// The `WORDS` words at `offset`.
+    /// The `WORDS` words `at`.
     ///
     /// # Errors
     /// When they are not inside, or not on a word.
@@ -266,8 +270,13 @@ impl Map {
     /// # Errors
     /// When the cell is not inside.
     #[inline]
-    pub fn replace_cell(&self, offset: u64, old: Cell, word: u64) -> Result<bool, OutOfPool> {
-        Ok(wide::replace(self.cell_words(offset)?, old, old.successor(word)))
+    pub fn replace_cell(
+        &self,
+        at: impl At<RawCell>,
+        old: Cell,
+        word: u64,
+    ) -> Result<bool, OutOfPool> {
+        Ok(wide::replace(self.cell_words(at.offset())?, old, old.successor(word)))
     }
 
     /// Replaces `old` by `new`, for a cell whose second half is no tag; says whether it did. Orders
@@ -276,8 +285,13 @@ impl Map {
     /// # Errors
     /// When the cell is not inside.
     #[inline]
-    pub fn replace_pair(&self, offset: u64, old: Cell, new: Cell) -> Result<bool, OutOfPool> {
-        Ok(wide::replace(self.cell_words(offset)?, old, new))
+    pub fn replace_pair(
+        &self,
+        at: impl At<RawCell>,
+        old: Cell,
+        new: Cell,
+    ) -> Result<bool, OutOfPool> {
+        Ok(wide::replace(self.cell_words(at.offset())?, old, new))
     }
 
     /// Lays a cell into memory that is no cell of any client's yet. The tag is written first: the
@@ -286,28 +300,30 @@ impl Map {
     /// # Errors
     /// When the cell is not inside.
     #[inline]
-    pub fn lay_cell(&self, offset: u64, cell: Cell) -> Result<(), OutOfPool> {
-        let place = self.cell_words(offset)?;
+    pub fn lay_cell(&self, at: impl At<RawCell>, cell: Cell) -> Result<(), OutOfPool> {
+        let place = self.cell_words(at.offset())?;
         place[1].store(cell.tag, Ordering::Relaxed);
         place[0].store(cell.word, Ordering::Release);
         Ok(())
     }
 
-    /// Says that what is at `offset` is about to be read: the processor fetches the cache line
+    /// Says that what is `at` is about to be read: the processor fetches the cache line
     /// meanwhile. Only a hint; nothing happens when the offset is not inside.
     #[inline]
-    pub fn will_read(&self, offset: u64) {
+    pub fn will_read<T>(&self, at: impl At<T>) {
+        let offset = at.offset();
         if offset < self.bytes as u64 {
             // SAFETY: the offset is inside the mapping.
             prefetch::for_reading(unsafe { self.base.as_ptr().add(offset as usize) });
         }
     }
 
-    /// Says that what is at `offset` is about to be written: where another processor has the cache
+    /// Says that what is `at` is about to be written: where another processor has the cache
     /// line, it is fetched once, and not first to be read and then to be written. Only a hint;
     /// nothing happens when the offset is not inside.
     #[inline]
-    pub fn will_write(&self, offset: u64) {
+    pub fn will_write<T>(&self, at: impl At<T>) {
+        let offset = at.offset();
         if offset < self.bytes as u64 {
             // SAFETY: the offset is inside the mapping.
             prefetch::for_writing(unsafe { self.base.as_ptr().add(offset as usize) });
@@ -319,8 +335,8 @@ impl Map {
     /// # Errors
     /// When it is not inside.
     #[inline]
-    pub fn store(&self, offset: u64, value: u64, order: Ordering) -> Result<(), OutOfPool> {
-        self.word(offset)?.store(value, order);
+    pub fn store(&self, at: impl At<u64>, value: u64, order: Ordering) -> Result<(), OutOfPool> {
+        self.word(at.offset())?.store(value, order);
         Ok(())
     }
 
@@ -329,8 +345,8 @@ impl Map {
     /// # Errors
     /// When the word is not inside.
     #[inline]
-    pub fn add(&self, offset: u64, more: u64) -> Result<(), OutOfPool> {
-        self.word(offset)?.fetch_add(more, Ordering::Relaxed);
+    pub fn add(&self, at: impl At<u64>, more: u64) -> Result<(), OutOfPool> {
+        self.word(at.offset())?.fetch_add(more, Ordering::Relaxed);
         Ok(())
     }
 
@@ -340,9 +356,9 @@ impl Map {
     /// # Errors
     /// When the word is not inside.
     #[inline]
-    pub fn replace(&self, offset: u64, old: u64, new: u64) -> Result<bool, OutOfPool> {
+    pub fn replace(&self, at: impl At<u64>, old: u64, new: u64) -> Result<bool, OutOfPool> {
         Ok(self
-            .word(offset)?
+            .word(at.offset())?
             .compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
             .is_ok())
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use vshmem_wire::{CELL_BYTES, Cell, PAGE_BYTES, WORD_BYTES};
+use vshmem_wire::{At, CELL_BYTES, Cell, PAGE_BYTES, RawCell, WORD_BYTES};
 
 /// An offset that does not lie in the pool, or not on a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl<const WORDS: usize> WordsRef<'_, WORDS> {
 }
 
 /// Where a word lies: by itself, or as a half of a cell.
-enum Place<'a> {
+enum HalfOrWord<'a> {
     Word(&'a AtomicU64),
     Half(&'a AtomicU64, bool),
 }
@@ -131,16 +131,16 @@ impl Map {
         cell.ok_or(OutOfPool { offset })
     }
 
-    fn place(&self, offset: u64) -> Result<Place<'_>, OutOfPool> {
+    fn half_or_word(&self, offset: u64) -> Result<HalfOrWord<'_>, OutOfPool> {
         if offset % WORD_BYTES != 0 {
             return Err(OutOfPool { offset });
         }
         if offset >= PAGE_BYTES {
             let start = offset - offset % CELL_BYTES;
-            return Ok(Place::Half(self.cell(start)?, offset != start));
+            return Ok(HalfOrWord::Half(self.cell(start)?, offset != start));
         }
         let word = self.words.get((offset / WORD_BYTES) as usize).and_then(Option::as_ref);
-        Ok(Place::Word(word.ok_or(OutOfPool { offset })?))
+        Ok(HalfOrWord::Word(word.ok_or(OutOfPool { offset })?))
     }
 
     fn number(&self, cell: Cell) -> u64 {
@@ -163,24 +163,28 @@ impl Map {
     ///
     /// # Errors
     /// When it is not inside.
-    pub fn load(&self, offset: u64, order: Ordering) -> Result<u64, OutOfPool> {
-        Ok(match self.place(offset)? {
-            Place::Word(word) => word.load(order),
-            Place::Half(cell, second) => half(self.pair(cell.load(order)), second),
+    pub fn load(&self, at: impl At<u64>, order: Ordering) -> Result<u64, OutOfPool> {
+        Ok(match self.half_or_word(at.offset())? {
+            HalfOrWord::Word(word) => word.load(order),
+            HalfOrWord::Half(cell, second) => half(self.pair(cell.load(order)), second),
         })
     }
 
     /// A hint, and so not a part of any model.
-    pub fn will_read(&self, _offset: u64) {}
+    pub fn will_read<T>(&self, _at: impl At<T>) {}
 
     /// A hint, and so not a part of any model.
-    pub fn will_write(&self, _offset: u64) {}
+    pub fn will_write<T>(&self, _at: impl At<T>) {}
 
     /// Reads the words of `N` cells in a row, one after the other.
     ///
     /// # Errors
     /// When they are not all inside.
-    pub fn load_row<const N: usize>(&self, offset: u64) -> Result<[u64; N], OutOfPool> {
+    pub fn load_row<const N: usize>(
+        &self,
+        at: impl At<[RawCell; N]>,
+    ) -> Result<[u64; N], OutOfPool> {
+        let offset = at.offset();
         let mut words = [0; N];
         for (nth, word) in words.iter_mut().enumerate() {
             *word = self.load(offset + nth as u64 * CELL_BYTES, Ordering::Acquire)?;
@@ -192,24 +196,26 @@ impl Map {
     ///
     /// # Errors
     /// When it is not inside.
-    pub fn load_cell(&self, offset: u64) -> Result<Cell, OutOfPool> {
-        Ok(self.pair(self.cell(offset)?.load(Ordering::Acquire)))
+    pub fn load_cell(&self, at: impl At<RawCell>) -> Result<Cell, OutOfPool> {
+        Ok(self.pair(self.cell(at.offset())?.load(Ordering::Acquire)))
     }
 
     /// Reads a cell only to replace it: the tag, and then the word.
     ///
     /// # Errors
     /// When it is not inside.
-    pub fn load_to_replace(&self, offset: u64) -> Result<Cell, OutOfPool> {
-        let tag = self.load(vshmem_wire::tag_at(offset), Ordering::Acquire)?;
-        Ok(Cell { word: self.load(offset, Ordering::Acquire)?, tag })
+    pub fn load_to_replace(&self, at: impl At<RawCell>) -> Result<Cell, OutOfPool> {
+        let cell = vshmem_wire::Place::at(at.offset());
+        let tag = self.load(cell.tag(), Ordering::Acquire)?;
+        Ok(Cell { word: self.load(cell.word(), Ordering::Acquire)?, tag })
     }
 
     /// The cell at `offset`.
     ///
     /// # Errors
     /// When it is not inside.
-    pub fn cell_ref(&self, offset: u64) -> Result<CellRef<'_>, OutOfPool> {
+    pub fn cell_ref(&self, at: impl At<RawCell>) -> Result<CellRef<'_>, OutOfPool> {
+        let offset = at.offset();
         self.cell(offset)?;
         Ok(CellRef { map: self, offset })
     }
@@ -223,7 +229,7 @@ impl Map {
         offset: u64,
     ) -> Result<WordsRef<'_, WORDS>, OutOfPool> {
         for word in 0..WORDS as u64 {
-            self.place(offset + word * WORD_BYTES)?;
+            self.half_or_word(offset + word * WORD_BYTES)?;
         }
         Ok(WordsRef { map: self, offset })
     }
@@ -232,10 +238,10 @@ impl Map {
     ///
     /// # Errors
     /// When it is not inside.
-    pub fn store(&self, offset: u64, value: u64, order: Ordering) -> Result<(), OutOfPool> {
-        match self.place(offset)? {
-            Place::Word(word) => word.store(value, order),
-            Place::Half(cell, second) => {
+    pub fn store(&self, at: impl At<u64>, value: u64, order: Ordering) -> Result<(), OutOfPool> {
+        match self.half_or_word(at.offset())? {
+            HalfOrWord::Word(word) => word.store(value, order),
+            HalfOrWord::Half(cell, second) => {
                 let mut seen = cell.load(Ordering::Relaxed);
                 loop {
                     let new = self.number(with_half(self.pair(seen), second, value));
@@ -253,26 +259,37 @@ impl Map {
     ///
     /// # Errors
     /// When it is not inside.
-    pub fn lay_cell(&self, offset: u64, cell: Cell) -> Result<(), OutOfPool> {
-        self.store(vshmem_wire::tag_at(offset), cell.tag, Ordering::Relaxed)?;
-        self.store(offset, cell.word, Ordering::Release)
+    pub fn lay_cell(&self, at: impl At<RawCell>, cell: Cell) -> Result<(), OutOfPool> {
+        let place = vshmem_wire::Place::at(at.offset());
+        self.store(place.tag(), cell.tag, Ordering::Relaxed)?;
+        self.store(place.word(), cell.word, Ordering::Release)
     }
 
     /// Replaces `old` by its successor with `word`; says whether it did.
     ///
     /// # Errors
     /// When the cell is not inside.
-    pub fn replace_cell(&self, offset: u64, old: Cell, word: u64) -> Result<bool, OutOfPool> {
-        self.replace_pair(offset, old, old.successor(word))
+    pub fn replace_cell(
+        &self,
+        at: impl At<RawCell>,
+        old: Cell,
+        word: u64,
+    ) -> Result<bool, OutOfPool> {
+        self.replace_pair(at, old, old.successor(word))
     }
 
     /// Replaces `old` by `new`; says whether it did.
     ///
     /// # Errors
     /// When the cell is not inside.
-    pub fn replace_pair(&self, offset: u64, old: Cell, new: Cell) -> Result<bool, OutOfPool> {
+    pub fn replace_pair(
+        &self,
+        at: impl At<RawCell>,
+        old: Cell,
+        new: Cell,
+    ) -> Result<bool, OutOfPool> {
         let (old, new) = (self.number(old), self.number(new));
-        let cell = self.cell(offset)?;
+        let cell = self.cell(at.offset())?;
         Ok(cell.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok())
     }
 
@@ -280,11 +297,11 @@ impl Map {
     ///
     /// # Errors
     /// When the word is not inside.
-    pub fn replace(&self, offset: u64, old: u64, new: u64) -> Result<bool, OutOfPool> {
+    pub fn replace(&self, at: impl At<u64>, old: u64, new: u64) -> Result<bool, OutOfPool> {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        Ok(match self.place(offset)? {
-            Place::Word(word) => word.compare_exchange(old, new, success, failure).is_ok(),
-            Place::Half(cell, second) => {
+        Ok(match self.half_or_word(at.offset())? {
+            HalfOrWord::Word(word) => word.compare_exchange(old, new, success, failure).is_ok(),
+            HalfOrWord::Half(cell, second) => {
                 let mut seen = cell.load(Ordering::Acquire);
                 loop {
                     let pair = self.pair(seen);

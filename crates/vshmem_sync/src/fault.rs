@@ -31,10 +31,10 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A corrupt word.
+    /// What is corrupt at a place, or an offset.
     #[must_use]
-    pub const fn corrupt(offset: u64, what: &'static str) -> Self {
-        Self::Corrupt { offset, what }
+    pub fn corrupt(at: impl Into<u64>, what: &'static str) -> Self {
+        Self::Corrupt { offset: at.into(), what }
     }
 }
 

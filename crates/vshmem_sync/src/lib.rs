@@ -43,6 +43,7 @@ pub use process_shared::{
 };
 pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
 pub use thread_slot::{ClientList, ListEntry, SlotCache, SlotGuard, SlotOwner, thread_list_entry};
+pub use vshmem_wire::field;
 pub use wait::{
     Doorbell, ParkResult, Polled, SleepMeter, Spin, SpinWait, WaitWords, WakeOtherUsers, WakerCpu,
     WordsOwner, park, wake, wake_word,

@@ -53,11 +53,4 @@ impl Cell {
     }
 }
 
-/// Offset of the tag of the cell at `offset`, for who only asks whether a cell was written.
-#[inline]
-#[must_use]
-pub const fn tag_at(offset: u64) -> u64 {
-    offset + core::mem::offset_of!(RawCell, tag) as u64
-}
-
 const _: () = assert!(size_of::<RawCell>() as u64 == CELL_BYTES, "a cell is two words");

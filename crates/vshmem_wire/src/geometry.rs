@@ -1,9 +1,9 @@
 //! Counts, and where the areas that follow from them lie.
 
 use crate::{
-    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, KEY_BUCKETS,
-    MAX_OBJECTS, MAX_SLABS, MsgSlot, PAGE_BYTES, PAGES_PER_MARK, SLAB_BYTES, SemSlot, ShmSlot,
-    SlabMeta, ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta, extent_slots,
+    AttachSlot, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, KEY_BUCKETS, MAX_OBJECTS,
+    MAX_SLABS, MsgSlot, PAGE_BYTES, PAGES_PER_MARK, Place, RawCell, Registry, SLAB_BYTES, SemSlot,
+    ShmSlot, SlabMeta, ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta, extent_slots,
 };
 
 const OBJECTS: u64 = MAX_OBJECTS as u64;
@@ -154,75 +154,115 @@ fn slabs_for(bytes: u64) -> u64 {
     (bytes / 32).max((4 << 20).min(bytes / 4)).div_ceil(SLAB_BYTES).clamp(8, 4096)
 }
 
-/// A range of the pool that holds `count` structures of `stride` bytes each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Area {
-    /// Bytes from the start of the pool.
-    pub offset: u64,
-    /// Bytes from one structure to the next.
-    pub stride: u64,
+/// The places of `count` structures of one type, one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Area<T> {
+    first: Place<T>,
     /// How many there are.
     pub count: u64,
 }
 
-impl Area {
-    /// Offset of structure `index`, or `None` past the end.
-    #[inline]
+impl<T> Area<T> {
+    /// An area that begins at byte `offset` of the pool: for a layout, and for tests.
     #[must_use]
-    pub const fn at(&self, index: u32) -> Option<u64> {
-        if (index as u64) < self.count {
-            Some(self.offset + index as u64 * self.stride)
-        } else {
-            None
-        }
+    pub const fn new(offset: u64, count: u64) -> Self {
+        Self { first: Place::at(offset), count }
     }
 
-    /// First byte behind the area.
+    /// Structure `index`, or `None` past the end.
+    #[inline]
+    #[must_use]
+    pub const fn at(&self, index: u32) -> Option<Place<T>> {
+        if (index as u64) < self.count { Some(self.first.nth(index as u64)) } else { None }
+    }
+
+    /// The first structure: where all of them begin.
+    #[inline]
+    #[must_use]
+    pub const fn first(&self) -> Place<T> {
+        self.first
+    }
+
+    /// Offset of its first byte.
+    #[inline]
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.first.offset()
+    }
+
+    /// Offset of the first byte behind the area.
+    #[inline]
     #[must_use]
     pub const fn end(&self) -> u64 {
-        self.offset + self.stride * self.count
+        self.first.nth(self.count).offset()
     }
 }
 
+/// A data page, as an area has them.
+pub type Page = [u8; PAGE_BYTES as usize];
+/// A slab of the heap, as an area has them.
+pub type Slab = [u8; SLAB_BYTES as usize];
+
 /// Where everything lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Layout {
     /// The registry's words.
-    pub registry: u64,
+    pub registry: Place<Registry>,
     /// Domain table.
-    pub domains: Area,
+    pub domains: Area<DomainSlot>,
     /// Client table.
-    pub clients: Area,
+    pub clients: Area<ClientSlot>,
     /// Thread slots: intent record and wait record of one thread each.
-    pub threads: Area,
+    pub threads: Area<ThreadSlot>,
     /// Segment table.
-    pub shm: Area,
+    pub shm: Area<ShmSlot>,
     /// Semaphore set table.
-    pub sem: Area,
+    pub sem: Area<SemSlot>,
     /// Queue table.
-    pub msg: Area,
+    pub msg: Area<MsgSlot>,
     /// Key index: [`KEY_BUCKETS`] buckets per object slot, per kind.
-    pub keys: [Area; 3],
+    pub keys: [Area<RawCell>; 3],
     /// Attach records.
-    pub attaches: Area,
+    pub attaches: Area<AttachSlot>,
     /// Undo records.
-    pub undos: Area,
+    pub undos: Area<UndoSlot>,
     /// Wait queues by address.
-    pub futexes: Area,
+    pub futexes: Area<FutexBucket>,
     /// One per slab of the heap.
-    pub slab_meta: Area,
+    pub slab_meta: Area<SlabMeta>,
     /// One per unit of the heap.
-    pub unit_meta: Area,
+    pub unit_meta: Area<UnitMeta>,
     /// Extents of data pages.
-    pub extents: Area,
+    pub extents: Area<ExtentSlot>,
     /// Which data pages may hold old data: a bit each.
-    pub dirty: Area,
+    pub dirty: Area<RawCell>,
     /// The heap, in slabs.
-    pub heap: Area,
+    pub heap: Area<Slab>,
     /// Data pages of segments.
-    pub data: Area,
+    pub data: Area<Page>,
     /// Bytes of the whole pool.
     pub total_bytes: u64,
+}
+
+/// Finds room for one area after the other.
+struct Room {
+    next: u64,
+}
+
+impl Room {
+    fn area<T>(&mut self, count: u64) -> Result<Area<T>, GeometryError> {
+        self.aligned_area(count, PAGE_BYTES)
+    }
+
+    fn aligned_area<T>(&mut self, count: u64, align: u64) -> Result<Area<T>, GeometryError> {
+        let offset = self.next.checked_next_multiple_of(align).ok_or(GeometryError::TooLarge)?;
+        self.next = (size_of::<T>() as u64)
+            .checked_mul(count)
+            .and_then(|bytes| bytes.checked_add(offset))
+            .and_then(|end| end.checked_next_multiple_of(PAGE_BYTES))
+            .ok_or(GeometryError::TooLarge)?;
+        Ok(Area::new(offset, count))
+    }
 }
 
 /// Why a geometry cannot be.
@@ -302,61 +342,38 @@ impl Geometry {
     /// When a count is out of range or the sum does not fit.
     pub fn layout(&self) -> Result<Layout, GeometryError> {
         self.validate()?;
-        let mut next = 2 * PAGE_BYTES;
-        let mut area = |stride: u64, count: u64, align: u64| -> Result<Area, GeometryError> {
-            let offset = next.checked_next_multiple_of(align).ok_or(GeometryError::TooLarge)?;
-            next = stride
-                .checked_mul(count)
-                .and_then(|bytes| bytes.checked_add(offset))
-                .and_then(|end| end.checked_next_multiple_of(PAGE_BYTES))
-                .ok_or(GeometryError::TooLarge)?;
-            Ok(Area { offset, stride, count })
-        };
-        let of = |bytes: usize| bytes as u64;
         let units = u64::from(self.slabs) * (SLAB_BYTES / UNIT_BYTES);
-        let domains = area(of(size_of::<DomainSlot>()), self.domains.into(), PAGE_BYTES)?;
-        let clients = area(of(size_of::<ClientSlot>()), self.clients.into(), PAGE_BYTES)?;
-        let threads = area(of(size_of::<ThreadSlot>()), self.threads.into(), PAGE_BYTES)?;
-        let shm = area(of(size_of::<ShmSlot>()), self.shmmni.into(), PAGE_BYTES)?;
-        let sem = area(of(size_of::<SemSlot>()), self.semmni.into(), PAGE_BYTES)?;
-        let msg = area(of(size_of::<MsgSlot>()), self.msgmni.into(), PAGE_BYTES)?;
-        let keys = [
-            area(CELL_BYTES, KEY_BUCKETS * u64::from(self.shmmni), PAGE_BYTES)?,
-            area(CELL_BYTES, KEY_BUCKETS * u64::from(self.semmni), PAGE_BYTES)?,
-            area(CELL_BYTES, KEY_BUCKETS * u64::from(self.msgmni), PAGE_BYTES)?,
-        ];
-        let attaches = area(of(size_of::<AttachSlot>()), self.attaches.into(), PAGE_BYTES)?;
-        let undos = area(of(size_of::<UndoSlot>()), self.undos.into(), PAGE_BYTES)?;
-        let futexes = area(of(size_of::<FutexBucket>()), self.futexes.into(), PAGE_BYTES)?;
-        let slab_meta = area(of(size_of::<SlabMeta>()), self.slabs.into(), PAGE_BYTES)?;
-        let unit_meta = area(of(size_of::<UnitMeta>()), units, PAGE_BYTES)?;
-        let extents = area(of(size_of::<ExtentSlot>()), extent_slots(self.shmmni), PAGE_BYTES)?;
-        let marks = self.pages.div_ceil(PAGES_PER_MARK.into());
-        let dirty = area(CELL_BYTES, marks, PAGE_BYTES)?;
-        let heap = area(SLAB_BYTES, self.slabs.into(), SLAB_BYTES)?;
+        let keys_of = |objects: u32| KEY_BUCKETS * u64::from(objects);
         // Segments begin on a large page where the pool is big enough to care.
         let data_align = if self.pages >= 4096 { 2 << 20 } else { PAGE_BYTES };
-        let data = area(PAGE_BYTES, self.pages, data_align)?;
-        Ok(Layout {
-            registry: PAGE_BYTES,
-            domains,
-            clients,
-            threads,
-            shm,
-            sem,
-            msg,
-            keys,
-            attaches,
-            undos,
-            futexes,
-            slab_meta,
-            unit_meta,
-            extents,
-            dirty,
-            heap,
-            data,
-            total_bytes: data.end(),
-        })
+        let mut room = Room { next: 2 * PAGE_BYTES };
+        // In the order in which they lie in the pool.
+        let mut layout = Layout {
+            registry: Place::at(PAGE_BYTES),
+            domains: room.area(self.domains.into())?,
+            clients: room.area(self.clients.into())?,
+            threads: room.area(self.threads.into())?,
+            shm: room.area(self.shmmni.into())?,
+            sem: room.area(self.semmni.into())?,
+            msg: room.area(self.msgmni.into())?,
+            keys: [
+                room.area(keys_of(self.shmmni))?,
+                room.area(keys_of(self.semmni))?,
+                room.area(keys_of(self.msgmni))?,
+            ],
+            attaches: room.area(self.attaches.into())?,
+            undos: room.area(self.undos.into())?,
+            futexes: room.area(self.futexes.into())?,
+            slab_meta: room.area(self.slabs.into())?,
+            unit_meta: room.area(units)?,
+            extents: room.area(extent_slots(self.shmmni))?,
+            dirty: room.area(self.pages.div_ceil(PAGES_PER_MARK.into()))?,
+            heap: room.aligned_area(self.slabs.into(), SLAB_BYTES)?,
+            data: room.aligned_area(self.pages, data_align)?,
+            total_bytes: 0,
+        };
+        layout.total_bytes = layout.data.end();
+        Ok(layout)
     }
 
     /// Geometry of a pool of at most `total_bytes`, with Linux's limits where they fit.
@@ -424,6 +441,13 @@ mod tests {
         assert_eq!(Geometry::from_bytes(&geometry.to_bytes()), geometry);
     }
 
+    fn assert_inside<T>(area: Area<T>, layout: &Layout, limit: &str) {
+        let end = (size_of::<T>() as u64).checked_mul(area.count);
+        let end = end.and_then(|bytes| bytes.checked_add(area.offset()));
+        assert_eq!(end, Some(area.end()), "{limit}");
+        assert!(area.end() <= layout.total_bytes, "{limit}");
+    }
+
     /// Counts come from a superblock that every member can write.
     #[test]
     fn whatever_the_counts_are_no_area_ends_beyond_an_address() {
@@ -434,13 +458,12 @@ mod tests {
                 geometry.set(limit.name, limit.most);
                 let Ok(layout) = geometry.layout() else { continue };
                 let keys = layout.keys;
-                let last = [layout.attaches, layout.dirty, layout.heap, layout.data];
-                for area in keys.into_iter().chain(last) {
-                    let end = area.stride.checked_mul(area.count);
-                    let end = end.and_then(|bytes| bytes.checked_add(area.offset));
-                    assert_eq!(end, Some(area.end()), "{}", limit.name);
-                    assert!(area.end() <= layout.total_bytes, "{}", limit.name);
+                for area in keys.into_iter().chain([layout.dirty]) {
+                    assert_inside(area, &layout, limit.name);
                 }
+                assert_inside(layout.attaches, &layout, limit.name);
+                assert_inside(layout.heap, &layout, limit.name);
+                assert_inside(layout.data, &layout, limit.name);
             }
         }
     }

@@ -19,10 +19,11 @@ mod heap;
 mod name;
 mod node_range;
 mod object;
+mod place;
 mod semaphore;
 mod superblock;
 
-pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES, tag_at};
+pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES};
 pub use client_id::{ClientId, ClientListHead, domain_digest};
 pub use clients::{
     AGENT_ASKED_AT, AGENT_STARTER, AGENT_THREAD_AT, AGENT_WAKE_AT, ClientSlot, ClientState,
@@ -32,7 +33,7 @@ pub use clients::{
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use futex::{FutexBucket, futex_bucket};
-pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
+pub use geometry::{Area, Geometry, GeometryError, Layout, Limit, Page, Slab};
 pub use hash::{fnv1a_32, fnv1a_64, siphash_2_4};
 pub use heap::{
     CHUNK_CLASSES, MAX_SLABS, RING_CLASS, SLAB_BYTES, SLABS_PER_RING_SLAB, SlabMeta, UNIT_BYTES,
@@ -47,6 +48,7 @@ pub use object::{
     RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES,
     RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_SHIFT, SemSlot, ShmSlot, UndoSlot,
 };
+pub use place::{At, Place};
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{
     FORMAT_VERSION, HOST_RECORD_OFFSET, HostRecord, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry,

@@ -47,7 +47,7 @@ fn object_activity(
     let mut seen = (0, 0);
     let (count, modulus) = match row.kind {
         // Each attach and each detach writes the number of attaches.
-        Kind::Segment => (map.load(tag_at(field!(slot, ShmSlot, attached)), Ordering::Acquire)?, 0),
+        Kind::Segment => (map.load(field!(slot, ShmSlot, attached).tag(), Ordering::Acquire)?, 0),
         Kind::Semaphore => (Set::read(pool, object_slot, slot)?.operations(map)?, 0),
         Kind::Queue => {
             let queue = Queue::at(object_slot, slot);

@@ -114,7 +114,7 @@ pub struct MsgInfo {
 
 macro_rules! at {
     ($queue:expr, $field:ident) => {
-        vshmem_sync::field!($queue.slot, vshmem_wire::MsgSlot, $field)
+        vshmem_wire::field!($queue.slot, vshmem_wire::MsgSlot, $field)
     };
 }
 pub(crate) use at;

@@ -98,7 +98,7 @@ impl RingChunk {
     /// dead.
     #[inline]
     pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
-        Ok(map.load(tag_at(self.owner_at), Ordering::SeqCst)? == self.owner.tag)
+        Ok(map.load(self.owner_at.tag(), Ordering::SeqCst)? == self.owner.tag)
     }
 
     /// Writes the message, to be put where `ring_slot` is.

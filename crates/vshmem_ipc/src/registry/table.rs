@@ -11,7 +11,7 @@ use crate::registry::permission::Permission;
 /// Offset of a registry cell that exists once per kind.
 macro_rules! per_kind {
     ($layout:expr, $field:ident, $kind:expr) => {
-        vshmem_sync::field!($layout.registry, vshmem_wire::Registry, $field)
+        vshmem_wire::field!($layout.registry, vshmem_wire::Registry, $field)
             + $kind as u64 * vshmem_wire::CELL_BYTES
     };
 }

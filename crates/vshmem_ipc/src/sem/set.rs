@@ -142,7 +142,7 @@ impl Set {
     /// may be true for a moment only.
     #[inline(always)]
     pub(super) fn is_current_in(&self, map: &Map) -> Result<bool, Fault> {
-        let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
+        let tag = map.load(field!(self.slot, ObjectHeader, state).tag(), Ordering::Acquire)?;
         Ok(tag == self.state_tag)
     }
 
@@ -208,7 +208,7 @@ impl Set {
         for _ in 0..MOST_LOOKS {
             let mut tags = 0_u64;
             for number in 0..self.count {
-                let tag = map.load(tag_at(self.word(number)?), Ordering::Acquire)?;
+                let tag = map.load(self.word(number)?.tag(), Ordering::Acquire)?;
                 tags = tags.wrapping_add(tag);
             }
             // The same before and after: what was taken away belongs to these tags.

@@ -57,7 +57,7 @@ pub struct ShmInfo {
 
 macro_rules! at {
     ($slot:expr, $field:ident) => {
-        vshmem_sync::field!($slot, vshmem_wire::ShmSlot, $field)
+        vshmem_wire::field!($slot, vshmem_wire::ShmSlot, $field)
     };
 }
 

@@ -224,7 +224,7 @@ fn a_long_ring_that_cannot_be_where_its_queue_says_is_none() {
     lengthen_ring(&me, id);
     let row = pool.objects(vshmem_ipc::Kind::Queue).unwrap()[0];
     let slot = pool.layout().msg.offset + u64::from(row.index) * pool.layout().msg.stride;
-    let at = vshmem_sync::field!(slot, vshmem_wire::MsgSlot, long_ring);
+    let at = vshmem_wire::field!(slot, vshmem_wire::MsgSlot, long_ring);
     let units = pool.layout().unit_meta.count;
     // The last begins in the heap, and does not end there.
     for word in [0xffff_ffff, units, units - 6] {

@@ -30,7 +30,7 @@ fn write(pool: &Pool, at: u64, value: u64) {
 fn forge(pool: &Pool, lock: u64, state: u64, count: u64, offset: u64, more: u64) {
     let slot = pool.layout().threads.at(7).unwrap();
     let tag = u64::MAX;
-    write(pool, tag_at(lock), tag);
+    write(pool, lock.tag(), tag);
     write(pool, lock, 7 << 2 | state);
     write(pool, field!(slot, ThreadSlot, intent_lock), lock);
     let head = IntentHead { tag, entries: count }.pack();

@@ -2,12 +2,12 @@
 //! go on.
 
 use vshmem_mem::{Map, Ordering, spin_hint};
-use vshmem_wire::{Cell, ThreadSlot};
+use vshmem_wire::{Cell, Place, RawCell, ThreadSlot, field};
 
 use super::context::LockContext;
 use super::record::carry_out;
 use super::word::{COMMITTED, FREE, LockWord, taken};
-use crate::cell::{field, load_cell};
+use crate::cell::load_cell;
 use crate::fault::Fault;
 use crate::wait::yield_cpu;
 
@@ -85,7 +85,7 @@ impl StallTimer {
 #[inline]
 pub(super) fn acquire(
     lock_context: &LockContext<'_>,
-    offset: u64,
+    lock: Place<RawCell>,
     losses: u32,
     wait: &mut Wait,
 ) -> Result<Cell, Fault> {
@@ -94,29 +94,29 @@ pub(super) fn acquire(
     // carried out.
     lock_context.map.store(
         field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, intent_lock),
-        offset,
+        lock.offset(),
         Ordering::Relaxed,
     )?;
     // Acquires: pairs with HAND-OVER of the former holder.
-    let seen = load_cell(lock_context.map, offset)?;
+    let seen = load_cell(lock_context.map, lock)?;
     let word = LockWord::unpack(seen.word);
     if cfg!(not(loom)) && word.holder == lock_context.slot && seen.tag.is_multiple_of(STREAK) {
-        stand_aside(lock_context.map, offset, seen.word)?;
+        stand_aside(lock_context.map, lock, seen.word)?;
     }
     let mine = taken(lock_context.slot);
-    if word.state == FREE && lock_context.map.replace_cell(offset, seen, mine)? {
+    if word.state == FREE && lock_context.map.replace_cell(lock, seen, mine)? {
         return Ok(seen.successor(mine));
     }
-    acquire_contended(lock_context, offset, losses, wait)
+    acquire_contended(lock_context, lock, losses, wait)
 }
 
 /// Lets other threads take a lock that this thread has taken many times in a row: it takes the word
 /// back so soon after each release that a thread on another CPU would hardly ever see it free.
 #[cold]
-fn stand_aside(map: &Map, offset: u64, word: u64) -> Result<(), Fault> {
+fn stand_aside(map: &Map, lock: Place<RawCell>, word: u64) -> Result<(), Fault> {
     for _ in 0..ASIDE {
         spin_hint();
-        if map.load(offset, Ordering::Relaxed)? != word {
+        if map.load(lock.word(), Ordering::Relaxed)? != word {
             break;
         }
     }
@@ -126,7 +126,7 @@ fn stand_aside(map: &Map, offset: u64, word: u64) -> Result<(), Fault> {
 #[cold]
 fn acquire_contended(
     lock_context: &LockContext<'_>,
-    offset: u64,
+    lock: Place<RawCell>,
     losses: u32,
     wait: &mut Wait,
 ) -> Result<Cell, Fault> {
@@ -138,10 +138,10 @@ fn acquire_contended(
     loop {
         turn = turn.wrapping_add(1);
         if turn.is_multiple_of(TURNS) && wait.is_over() {
-            return Err(Fault::corrupt(offset, "a lock that no thread can take"));
+            return Err(Fault::corrupt(lock, "a lock that no thread can take"));
         }
         // Acquires: pairs with COMMIT, if it is committed, and with HAND-OVER, if it is free.
-        let cell = load_cell(lock_context.map, offset)?;
+        let cell = load_cell(lock_context.map, lock)?;
         let seen = LockWord::unpack(cell.word);
         if cell != last {
             last = cell;
@@ -153,10 +153,10 @@ fn acquire_contended(
         let lasts = looks >= SPINS && stall_timer.has_lasted(losses);
         if seen.state == FREE || interrupted_self || lasts {
             if seen.state == COMMITTED {
-                carry_out(lock_context, seen.holder, offset, cell.tag)?;
+                carry_out(lock_context, seen.holder, lock, cell.tag)?;
             }
             let mine = taken(lock_context.slot);
-            if lock_context.map.replace_cell(offset, cell, mine)? {
+            if lock_context.map.replace_cell(lock, cell, mine)? {
                 return Ok(cell.successor(mine));
             }
             continue;

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use vshmem_wire::Cell;
+use vshmem_wire::{Cell, IntentEntry, Place, RawCell};
 
 use super::acquire::{Wait, acquire};
 use super::context::LockContext;
@@ -18,7 +18,7 @@ use crate::fault::Fault;
 /// on a slow machine) would take the lock from each other for ever.
 const MOST_LOSSES: u32 = 7;
 
-/// Runs `body` under the lock at `offset` and makes its writes happen all at once, unless it ends
+/// Runs `body` under `lock` and makes its writes happen all at once, unless it ends
 /// with a fault.
 ///
 /// `body` is started again when another thread took the lock over before the commit, so it must not
@@ -29,12 +29,12 @@ const MOST_LOSSES: u32 = 7;
 /// [`Fault::Corrupt`] when the pool is corrupt, [`Fault::TooLong`] when the record is full.
 pub fn with_lock<'a, R>(
     lock_context: LockContext<'a>,
-    offset: u64,
+    lock: Place<RawCell>,
     change: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let commit = |txn: &mut Txn<'a>| body(txn).map(Decision::<R, Infallible>::Commit);
-    run(lock_context, None, offset, change, commit)
+    run(lock_context, None, lock, change, commit)
 }
 
 /// As [`with_lock`], for a change that may be refused: what becomes of its writes is what `body`
@@ -44,11 +44,11 @@ pub fn with_lock<'a, R>(
 /// As [`with_lock`], and that of the decision.
 pub fn decide_with_lock<'a, T, E, F: From<Fault> + From<E>>(
     lock_context: LockContext<'a>,
-    offset: u64,
+    lock: Place<RawCell>,
     change: &'static str,
     body: impl FnMut(&mut Txn<'a>) -> Result<Decision<T, E>, Fault>,
 ) -> Result<T, F> {
-    run(lock_context, None, offset, change, body)
+    run(lock_context, None, lock, change, body)
 }
 
 /// As [`decide_with_lock`], with room for `entries` more writes in pool memory at `overflow`, which
@@ -58,14 +58,14 @@ pub fn decide_with_lock<'a, T, E, F: From<Fault> + From<E>>(
 /// As [`decide_with_lock`].
 pub fn decide_with_lock_long<'a, T, E, F: From<Fault> + From<E>>(
     lock_context: LockContext<'a>,
-    offset: u64,
+    lock: Place<RawCell>,
     change: &'static str,
-    overflow: u64,
+    overflow: Place<IntentEntry>,
     entries: usize,
     body: impl FnMut(&mut Txn<'a>) -> Result<Decision<T, E>, Fault>,
 ) -> Result<T, F> {
-    let room = Overflow { offset: overflow, entries };
-    let done = run(lock_context, Some(room), offset, change, body);
+    let room = Overflow { first: overflow, entries };
+    let done = run(lock_context, Some(room), lock, change, body);
     // The caller frees the room next, and another client may get it: no thread may read the record
     // there any more.
     close_record(lock_context.map, lock_context.slot_at(lock_context.slot)?)?;
@@ -76,11 +76,11 @@ pub fn decide_with_lock_long<'a, T, E, F: From<Fault> + From<E>>(
 fn run<'a, T, E, F: From<Fault> + From<E>>(
     lock_context: LockContext<'a>,
     overflow: Option<Overflow>,
-    offset: u64,
+    lock: Place<RawCell>,
     change: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Result<Decision<T, E>, Fault>,
 ) -> Result<T, F> {
-    lock_context.check_lock(offset)?;
+    lock_context.check_lock(lock)?;
     // Made here and never moved: it is a kilobyte.
     let mut txn = Txn::new(lock_context);
     if let Some(room) = overflow {
@@ -91,7 +91,7 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
     loop {
         // Asked twice: before anything is written into a thread slot that may be another's by now,
         lock_context.slot_cache.check_current(lock_context.map)?;
-        let held = acquire(&lock_context, offset, losses, &mut wait)?;
+        let held = acquire(&lock_context, lock, losses, &mut wait)?;
         crash_point(change, "acquired");
         // and now, when a thread that evicts this process finds the lock held.
         let decision =
@@ -103,13 +103,10 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
             Err(fault) => (false, Err(F::from(fault))),
         };
         let is_over = if commits {
-            finish(&mut txn, &lock_context, offset, held, change)?
+            finish(&mut txn, &lock_context, lock, held, change)?
         } else {
             // What is staged goes with the transaction, or below when the body is to run again.
-            lock_context
-                .map
-                .replace_cell(offset, held, in_state(held, FREE))
-                .map_err(Fault::from)?
+            lock_context.map.replace_cell(lock, held, in_state(held, FREE)).map_err(Fault::from)?
         };
         if is_over {
             return result;
@@ -117,7 +114,7 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
         txn.clear();
         losses = (losses + 1).min(MOST_LOSSES);
         if wait.is_over() {
-            return Err(Fault::corrupt(offset, "a lock that no thread can keep").into());
+            return Err(Fault::corrupt(lock, "a lock that no thread can keep").into());
         }
     }
 }
@@ -126,20 +123,20 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
 fn finish(
     txn: &mut Txn<'_>,
     lock_context: &LockContext<'_>,
-    offset: u64,
+    lock: Place<RawCell>,
     held: Cell,
     change: &'static str,
 ) -> Result<bool, Fault> {
     let free = in_state(held, FREE);
     if txn.is_empty() {
-        return Ok(lock_context.map.replace_cell(offset, held, free)?);
+        return Ok(lock_context.map.replace_cell(lock, held, free)?);
     }
     let committed = held.successor(in_state(held, COMMITTED));
-    txn.write_record(offset, committed.tag)?;
+    txn.write_record(lock, committed.tag)?;
     crash_point(change, "written");
     // Barrier COMMIT: releases the record. Pairs with the acquire of the lock's cell in
     // `acquire_contended`.
-    if !lock_context.map.replace_cell(offset, held, committed.word)? {
+    if !lock_context.map.replace_cell(lock, held, committed.word)? {
         return Ok(false);
     }
     crash_point(change, "committed");
@@ -148,7 +145,7 @@ fn finish(
     // Refused only if another thread took over after the commit. That one has carried the record
     // out, and the lock is not this thread's to release.
     // Barrier HAND-OVER: pairs with the acquire of the lock's cell in `acquire`.
-    lock_context.map.replace_cell(offset, committed, free)?;
+    lock_context.map.replace_cell(lock, committed, free)?;
     crash_point(change, "released");
     Ok(true)
 }
@@ -156,7 +153,7 @@ fn finish(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use vshmem_mem::{Map, Mapping, Ordering};
-    use vshmem_wire::{Area, PAGE_BYTES, ThreadSlot};
+    use vshmem_wire::{Area, PAGE_BYTES};
 
     use super::*;
     use crate::cell::load_word;
@@ -164,15 +161,14 @@ mod tests {
     use crate::thread_slot::SlotCache;
 
     const WORDS_END: u64 = 32 << 10;
-    const LOCK: u64 = WORDS_END - 16;
-    const FIRST: u64 = WORDS_END - 32;
-    const SECOND: u64 = WORDS_END - 48;
-    const OVERFLOW: u64 = 16 << 10;
+    const LOCK: Place<RawCell> = Place::at(WORDS_END - 16);
+    const FIRST: Place<RawCell> = Place::at(WORDS_END - 32);
+    const SECOND: Place<RawCell> = Place::at(WORDS_END - 48);
+    const OVERFLOW: Place<IntentEntry> = Place::at(16 << 10);
 
     fn with_context(test: impl FnOnce(&Map, LockContext<'_>)) {
         let map = Map::of(Mapping::anonymous(64 << 10).unwrap());
-        let stride = size_of::<ThreadSlot>() as u64;
-        let threads = Area { offset: PAGE_BYTES, stride, count: 1 };
+        let threads = Area::new(PAGE_BYTES, 1);
         let slot_cache = SlotCache::new();
         let words_end = WORDS_END;
         let context =
@@ -209,19 +205,19 @@ mod tests {
         with_context(|map, context| {
             let too_long = vshmem_wire::MORE_LOG_ENTRIES + 1;
             let misused: Result<(), Refused> =
-                decide_with_lock_long(context, LOCK, "test", 0, too_long, |_| {
+                decide_with_lock_long(context, LOCK, "test", OVERFLOW, too_long, |_| {
                     Ok(Decision::<(), &str>::Commit(()))
                 });
             assert!(matches!(misused, Err(Refused::Fault(Fault::Misuse(_)))), "{misused:?}");
             let magic = 0x1234_5678;
-            map.store(0, magic, Ordering::Relaxed).unwrap();
+            map.store(0u64, magic, Ordering::Relaxed).unwrap();
             for offset in
                 [0, 8, PAGE_BYTES - 16, PAGE_BYTES + 20, WORDS_END, WORDS_END + 16, 1 << 40]
             {
-                let taken = with_lock(context, offset, "test", |_| Ok(()));
+                let taken = with_lock(context, Place::at(offset), "test", |_| Ok(()));
                 assert!(matches!(taken, Err(Fault::Corrupt { .. })), "{offset}");
             }
-            assert_eq!(map.load(0, Ordering::Relaxed).unwrap(), magic);
+            assert_eq!(map.load(0u64, Ordering::Relaxed).unwrap(), magic);
             assert_eq!(with_lock(context, LOCK, "test", |_| Ok(1)), Ok(1));
         });
     }
@@ -253,14 +249,17 @@ mod tests {
             let abandoned: Result<(), Refused> =
                 decide_with_lock_long(context, LOCK, "test", OVERFLOW, 100, |txn| {
                     while txn.remaining_entries() > 50 {
-                        txn.set_word(20 << 10 | (txn.remaining_entries() as u64) << 4, 1)?;
+                        txn.set_word(
+                            Place::at(20 << 10 | (txn.remaining_entries() as u64) << 4),
+                            1,
+                        )?;
                     }
                     txn.set_word(FIRST, 6)?;
                     Ok(Decision::Abandon("no room"))
                 });
             assert_eq!(abandoned, Err(Refused::By("no room")));
             assert_eq!(cells(map), before);
-            assert_eq!(load_word(map, 20 << 10 | 60 << 4), Ok(0));
+            assert_eq!(load_word(map, Place::at(20 << 10 | 60 << 4)), Ok(0));
             assert!(holder_of(map, LOCK).unwrap().is_none());
         });
     }

@@ -1,7 +1,7 @@
 //! What a change needs to know of the pool and of its thread.
 
 use vshmem_mem::Map;
-use vshmem_wire::Area;
+use vshmem_wire::{Area, Place, RawCell, ThreadSlot};
 
 use crate::fault::Fault;
 use crate::thread_slot::SlotCache;
@@ -12,7 +12,7 @@ pub struct LockContext<'a> {
     /// The pool.
     pub map: &'a Map,
     /// The thread table.
-    pub threads: Area,
+    pub threads: Area<ThreadSlot>,
     /// Words that an intent record may name: everything behind the superblock up to here.
     pub words_end: u64,
     /// The thread slot in use.
@@ -22,13 +22,14 @@ pub struct LockContext<'a> {
 }
 
 impl LockContext<'_> {
-    /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock
+    /// Refuses a place where no lock can lie: what is in front of the tables (the superblock
     /// has no locks), behind them, or not aligned.
     ///
     /// # Errors
     /// When it is such a one.
     #[inline]
-    pub(crate) fn check_lock(&self, offset: u64) -> Result<(), Fault> {
+    pub(crate) fn check_lock(&self, lock: Place<RawCell>) -> Result<(), Fault> {
+        let offset = lock.offset();
         let inside = (vshmem_wire::PAGE_BYTES..self.words_end).contains(&offset);
         if inside && offset.is_multiple_of(vshmem_wire::CELL_BYTES) {
             return Ok(());
@@ -36,12 +37,14 @@ impl LockContext<'_> {
         Err(Fault::corrupt(offset, "a lock where none can be"))
     }
 
-    /// Offset of a thread slot.
+    /// Where a thread slot is.
     ///
     /// # Errors
     /// When there is no such slot.
     #[inline]
-    pub fn slot_at(&self, slot: u32) -> Result<u64, Fault> {
-        self.threads.at(slot).ok_or(Fault::corrupt(self.threads.offset, "no such thread slot"))
+    pub fn slot_at(&self, slot: u32) -> Result<Place<ThreadSlot>, Fault> {
+        self.threads
+            .at(slot)
+            .ok_or_else(|| Fault::corrupt(self.threads.first(), "no such thread slot"))
     }
 }

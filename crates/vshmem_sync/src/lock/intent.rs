@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::Scratch;
-use vshmem_wire::{Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES};
+use vshmem_wire::{Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES, Place, RawCell};
 
 use super::context::LockContext;
 use super::record::{before, write_record};
@@ -13,7 +13,7 @@ use crate::fault::Fault;
 /// Where the part of a long record that does not fit into the thread slot lies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Overflow {
-    pub offset: u64,
+    pub first: Place<IntentEntry>,
     pub entries: usize,
 }
 
@@ -74,14 +74,15 @@ impl<'a> Txn<'a> {
     }
 
     #[inline]
-    fn staged(&mut self, offset: u64) -> Option<&mut IntentEntry> {
+    fn staged(&mut self, at: Place<RawCell>) -> Option<&mut IntentEntry> {
+        let offset = at.offset();
         self.steps = self.steps.saturating_add(1 + (self.far_used / 64) as u32);
         // Newest first: what was written last is most likely to be asked for.
         if let Some(far) = &mut self.far
-            && let Some(at) =
+            && let Some(nth) =
                 far.values()[..self.far_used].iter().rposition(|entry| entry.offset == offset)
         {
-            return Some(&mut far.values()[at]);
+            return Some(&mut far.values()[nth]);
         }
         self.near.iter_mut().rev().find(|entry| entry.offset == offset)
     }
@@ -94,71 +95,71 @@ impl<'a> Txn<'a> {
     pub fn step(&mut self, words: u32) -> Result<(), Fault> {
         self.steps = self.steps.saturating_add(words);
         if self.steps > MOST_STEPS {
-            return Err(Fault::corrupt(0, "tables in which a change has no end"));
+            return Err(Fault::corrupt(0u64, "tables in which a change has no end"));
         }
         Ok(())
     }
 
-    /// The cell at `offset`, as this change would leave it.
+    /// The cell `at`, as this change would leave it.
     ///
     /// # Errors
     /// When it is outside the pool, or this change has looked at more words than any needs.
     #[inline]
-    pub fn cell(&mut self, offset: u64) -> Result<Cell, Fault> {
+    pub fn cell(&mut self, at: Place<RawCell>) -> Result<Cell, Fault> {
         self.step(0)?;
-        match self.staged(offset) {
+        match self.staged(at) {
             Some(entry) => Ok(before(entry).successor(entry.new)),
-            None => load_cell(self.lock_context.map, offset),
+            None => load_cell(self.lock_context.map, at),
         }
     }
 
-    /// Whether this change has written the cell at `offset`.
+    /// Whether this change has written the cell `at`.
     #[must_use]
-    pub fn has_written(&mut self, offset: u64) -> bool {
-        self.staged(offset).is_some()
+    pub fn has_written(&mut self, at: Place<RawCell>) -> bool {
+        self.staged(at).is_some()
     }
 
-    /// The word of the cell at `offset`, as this change would leave it.
+    /// The word of the cell `at`, as this change would leave it.
     ///
     /// # Errors
     /// As [`Txn::cell`].
     #[inline]
-    pub fn get_word(&mut self, offset: u64) -> Result<u64, Fault> {
+    pub fn get_word(&mut self, at: Place<RawCell>) -> Result<u64, Fault> {
         self.step(0)?;
-        match self.staged(offset) {
+        match self.staged(at) {
             Some(entry) => Ok(entry.new),
-            None => load_word(self.lock_context.map, offset),
+            None => load_word(self.lock_context.map, at),
         }
     }
 
-    /// The number of 32 bits in the cell at `offset`, as this change would leave it.
+    /// The number of 32 bits in the cell `at`, as this change would leave it.
     ///
     /// # Errors
     /// As [`Txn::cell`].
     #[inline]
-    pub fn get(&mut self, offset: u64) -> Result<u32, Fault> {
-        Ok(self.get_word(offset)? as u32)
+    pub fn get(&mut self, at: Place<RawCell>) -> Result<u32, Fault> {
+        Ok(self.get_word(at)? as u32)
     }
 
     /// As [`Txn::replace`], for a cell that this change has not written yet: does not look.
     ///
     /// # Errors
     /// When the record is full.
-    pub fn replace_first(&mut self, offset: u64, old: Cell, word: u64) -> Result<(), Fault> {
-        self.push(IntentEntry { offset, old: old.word, tag: old.tag, new: word })
+    pub fn replace_first(&mut self, at: Place<RawCell>, old: Cell, word: u64) -> Result<(), Fault> {
+        self.push(IntentEntry { offset: at.offset(), old: old.word, tag: old.tag, new: word })
     }
 
-    /// Writes `word` into the cell at `offset`, which was `old` before this change.
+    /// Writes `word` into the cell `at`, which was `old` before this change.
     ///
     /// # Errors
     /// When the record is full.
     #[inline]
-    pub fn replace(&mut self, offset: u64, old: Cell, word: u64) -> Result<(), Fault> {
-        if let Some(entry) = self.staged(offset) {
+    pub fn replace(&mut self, at: Place<RawCell>, old: Cell, word: u64) -> Result<(), Fault> {
+        if let Some(entry) = self.staged(at) {
             entry.new = word;
             return Ok(());
         }
-        self.replace_first(offset, old, word)
+        self.replace_first(at, old, word)
     }
 
     #[inline]
@@ -181,13 +182,13 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// When it is outside the pool, or the record is full.
     #[inline]
-    pub fn set_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
-        if let Some(entry) = self.staged(offset) {
+    pub fn set_word(&mut self, at: Place<RawCell>, word: u64) -> Result<(), Fault> {
+        if let Some(entry) = self.staged(at) {
             entry.new = word;
             return Ok(());
         }
-        let old = load_cell(self.lock_context.map, offset)?;
-        self.replace_first(offset, old, word)
+        let old = load_cell(self.lock_context.map, at)?;
+        self.replace_first(at, old, word)
     }
 
     /// Writes a number of 32 bits into a cell.
@@ -195,8 +196,8 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// As [`Txn::set_word`].
     #[inline]
-    pub fn set(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
-        self.set_word(offset, value.into())
+    pub fn set(&mut self, at: Place<RawCell>, value: u32) -> Result<(), Fault> {
+        self.set_word(at, value.into())
     }
 
     /// Writes a cell only if it differs.
@@ -204,8 +205,8 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// As [`Txn::set`].
     #[inline]
-    pub fn update(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
-        self.update_unless(offset, value.into(), |before| before as u32 == value)
+    pub fn update(&mut self, at: Place<RawCell>, value: u32) -> Result<(), Fault> {
+        self.update_unless(at, value.into(), |before| before as u32 == value)
     }
 
     /// Writes a word into a cell only if it differs.
@@ -213,27 +214,27 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// As [`Txn::set_word`].
     #[inline]
-    pub fn update_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
-        self.update_unless(offset, word, |before| before == word)
+    pub fn update_word(&mut self, at: Place<RawCell>, word: u64) -> Result<(), Fault> {
+        self.update_unless(at, word, |before| before == word)
     }
 
     /// Writes a word into a cell, looking for it once, unless its word is as it is to be.
     #[inline]
     fn update_unless(
         &mut self,
-        offset: u64,
+        at: Place<RawCell>,
         word: u64,
         is_same: impl Fn(u64) -> bool,
     ) -> Result<(), Fault> {
         self.step(0)?;
-        if let Some(entry) = self.staged(offset) {
+        if let Some(entry) = self.staged(at) {
             if !is_same(entry.new) {
                 entry.new = word;
             }
             return Ok(());
         }
-        let old = load_cell(self.lock_context.map, offset)?;
-        if is_same(old.word) { Ok(()) } else { self.replace_first(offset, old, word) }
+        let old = load_cell(self.lock_context.map, at)?;
+        if is_same(old.word) { Ok(()) } else { self.replace_first(at, old, word) }
     }
 
     /// How many cells between two offsets this change writes.
@@ -272,9 +273,13 @@ impl<'a> Txn<'a> {
     /// Lays the record open in the thread slot. No thread acts on it before the lock says
     /// *committed*, with this tag.
     #[inline]
-    pub(super) fn write_record(&mut self, lock: u64, committed: u64) -> Result<(), Fault> {
+    pub(super) fn write_record(
+        &mut self,
+        lock: Place<RawCell>,
+        committed: u64,
+    ) -> Result<(), Fault> {
         let far = match (&mut self.far, self.overflow) {
-            (Some(far), Some(room)) => Some((room.offset, &far.values()[..self.far_used])),
+            (Some(far), Some(room)) => Some((room.first, &far.values()[..self.far_used])),
             _ => None,
         };
         write_record(&self.lock_context, lock, committed, &self.near, far)

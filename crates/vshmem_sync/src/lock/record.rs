@@ -3,12 +3,11 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{
-    CELL_BYTES, Cell, INTENT_ENTRIES, IntentEntry, IntentHead, MORE_LOG_ENTRIES, ThreadSlot,
-    WORD_BYTES,
+    CELL_BYTES, Cell, INTENT_ENTRIES, IntentEntry, IntentHead, MORE_LOG_ENTRIES, Place, RawCell,
+    ThreadSlot, field,
 };
 
 use super::context::LockContext;
-use crate::cell::field;
 use crate::fault::Fault;
 
 /// What the cell of an entry holds before the change.
@@ -19,16 +18,21 @@ pub(super) fn before(entry: &IntentEntry) -> Cell {
 
 /// Makes the record of a thread slot invalid, before any of its words is overwritten: a thread that
 /// still carries it out must see that. Barrier REWRITE: pairs with the fence in [`carry_out`].
-pub(super) fn close_record(map: &Map, slot: u64) -> Result<(), Fault> {
+pub(super) fn close_record(map: &Map, slot: Place<ThreadSlot>) -> Result<(), Fault> {
     map.store(field!(slot, ThreadSlot, intent_head), 0, Ordering::Relaxed)?;
     vshmem_mem::fence(Ordering::Release);
     Ok(())
 }
 
 /// `None` when it does not lie in the pool.
-fn read_entry(map: &Map, at: u64) -> Option<IntentEntry> {
-    let word = |nth: u64| map.load(at.checked_add(nth * WORD_BYTES)?, Ordering::Relaxed).ok();
-    Some(IntentEntry { offset: word(0)?, old: word(1)?, tag: word(2)?, new: word(3)? })
+fn read_entry(map: &Map, at: Place<IntentEntry>) -> Option<IntentEntry> {
+    let word = |place: Place<u64>| map.load(place, Ordering::Relaxed).ok();
+    Some(IntentEntry {
+        offset: word(field!(at, IntentEntry, offset))?,
+        old: word(field!(at, IntentEntry, old))?,
+        tag: word(field!(at, IntentEntry, tag))?,
+        new: word(field!(at, IntentEntry, new))?,
+    })
 }
 
 /// Writes a record into a thread slot: the entries `near` there, and those that are `far` at an
@@ -36,22 +40,22 @@ fn read_entry(map: &Map, at: u64) -> Option<IntentEntry> {
 #[inline]
 pub(super) fn write_record(
     lock_context: &LockContext<'_>,
-    lock: u64,
+    lock: Place<RawCell>,
     committed: u64,
     near: &[IntentEntry],
-    far: Option<(u64, &[IntentEntry])>,
+    far: Option<(Place<IntentEntry>, &[IntentEntry])>,
 ) -> Result<(), Fault> {
     let map = lock_context.map;
     let slot = lock_context.slot_at(lock_context.slot)?;
     close_record(map, slot)?;
-    write_entries(map, field!(slot, ThreadSlot, intents), near)?;
+    write_entries(map, field!(slot, ThreadSlot, intents).first(), near)?;
     let mut entries = near.len();
-    if let Some((offset, far)) = far {
-        write_entries(map, offset, far)?;
-        map.store(field!(slot, ThreadSlot, more_intents), offset, Ordering::Relaxed)?;
+    if let Some((first, far)) = far {
+        write_entries(map, first, far)?;
+        map.store(field!(slot, ThreadSlot, more_intents), first.offset(), Ordering::Relaxed)?;
         entries += far.len();
     }
-    map.store(field!(slot, ThreadSlot, intent_lock), lock, Ordering::Relaxed)?;
+    map.store(field!(slot, ThreadSlot, intent_lock), lock.offset(), Ordering::Relaxed)?;
     let head = IntentHead { tag: committed, entries: entries as u64 }.pack();
     // Part of COMMIT: pairs with the acquire of the head in `carry_out`.
     map.store(field!(slot, ThreadSlot, intent_head), head, Ordering::Release)?;
@@ -59,19 +63,23 @@ pub(super) fn write_record(
 }
 
 #[inline]
-fn write_entries(map: &Map, mut at: u64, entries: &[IntentEntry]) -> Result<(), Fault> {
-    for entry in entries {
-        write_entry(map, at, entry)?;
-        at += size_of::<IntentEntry>() as u64;
+fn write_entries(
+    map: &Map,
+    first: Place<IntentEntry>,
+    entries: &[IntentEntry],
+) -> Result<(), Fault> {
+    for (nth, entry) in entries.iter().enumerate() {
+        write_entry(map, first.nth(nth as u64), entry)?;
     }
     Ok(())
 }
 
 #[inline]
-fn write_entry(map: &Map, at: u64, entry: &IntentEntry) -> Result<(), Fault> {
-    for (nth, word) in [entry.offset, entry.old, entry.tag, entry.new].into_iter().enumerate() {
-        map.store(at + nth as u64 * WORD_BYTES, word, Ordering::Relaxed)?;
-    }
+fn write_entry(map: &Map, at: Place<IntentEntry>, entry: &IntentEntry) -> Result<(), Fault> {
+    map.store(field!(at, IntentEntry, offset), entry.offset, Ordering::Relaxed)?;
+    map.store(field!(at, IntentEntry, old), entry.old, Ordering::Relaxed)?;
+    map.store(field!(at, IntentEntry, tag), entry.tag, Ordering::Relaxed)?;
+    map.store(field!(at, IntentEntry, new), entry.new, Ordering::Relaxed)?;
     Ok(())
 }
 
@@ -85,7 +93,7 @@ fn write_entry(map: &Map, at: u64, entry: &IntentEntry) -> Result<(), Fault> {
 pub(super) fn carry_out(
     lock_context: &LockContext<'_>,
     owner: u32,
-    lock: u64,
+    lock: Place<RawCell>,
     tag: u64,
 ) -> Result<(), Fault> {
     let map = lock_context.map;
@@ -94,25 +102,25 @@ pub(super) fn carry_out(
     let lock_at = field!(slot, ThreadSlot, intent_lock);
     let head = map.load(head_at, Ordering::Acquire)?;
     let Some(count) = IntentHead::entries_for(head, tag) else { return Ok(()) };
-    if map.load(lock_at, Ordering::Relaxed)? != lock {
+    if map.load(lock_at, Ordering::Relaxed)? != lock.offset() {
         return Ok(());
     }
-    let more = map.load(field!(slot, ThreadSlot, more_intents), Ordering::Relaxed)?;
+    let more = Place::at(map.load(field!(slot, ThreadSlot, more_intents), Ordering::Relaxed)?);
     let near = INTENT_ENTRIES as u64;
     for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
         let at = if index < near {
-            Some(field!(slot, ThreadSlot, intents) + index * size_of::<IntentEntry>() as u64)
+            field!(slot, ThreadSlot, intents).element(index)
         } else {
-            more.checked_add((index - near) * size_of::<IntentEntry>() as u64)
+            more.nth(index - near)
         };
-        let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
+        let Some(entry) = read_entry(map, at) else { return Ok(()) };
         // Pairs with REWRITE in `close_record`: if a word of a newer record was read
         // above, then the head read now is no longer the one that was checked. It may be as long
         // and of the same tag, but then it is of another lock, whose offset was written
         // before it. (A third record, of this lock again, has another tag.)
         vshmem_mem::fence(Ordering::Acquire);
         let same = map.load(head_at, Ordering::Acquire)? == head
-            && map.load(lock_at, Ordering::Relaxed)? == lock;
+            && map.load(lock_at, Ordering::Relaxed)? == lock.offset();
         if !same {
             return Ok(());
         }

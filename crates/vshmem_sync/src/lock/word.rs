@@ -1,7 +1,7 @@
 //! The word of a lock.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_wire::Cell;
+use vshmem_wire::{Cell, Place, RawCell};
 
 use crate::cell::load_word;
 use crate::fault::Fault;
@@ -45,12 +45,12 @@ pub struct LockHolder {
     pub committed: bool,
 }
 
-/// Looks who holds the lock at `offset`.
+/// Looks who holds `lock`.
 ///
 /// # Errors
 /// When it is outside the pool.
-pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
-    let word = LockWord::unpack(load_word(map, offset)?);
+pub fn holder_of(map: &Map, lock: Place<RawCell>) -> Result<Option<LockHolder>, Fault> {
+    let word = LockWord::unpack(load_word(map, lock)?);
     Ok(match word.state {
         HELD => Some(LockHolder { slot: word.holder, committed: false }),
         COMMITTED => Some(LockHolder { slot: word.holder, committed: true }),
@@ -58,7 +58,7 @@ pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
     })
 }
 
-/// Runs `read` without taking the lock at `offset`. Returns what it has found, if the lock was free
+/// Runs `read` without taking `lock`. Returns what it has found, if the lock was free
 /// all the time: no change under it has happened meanwhile, and none is half carried out.
 ///
 /// # Errors
@@ -66,17 +66,17 @@ pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
 #[inline]
 pub fn read_if_free<R>(
     map: &Map,
-    offset: u64,
+    lock: Place<RawCell>,
     read: impl FnOnce() -> Result<R, Fault>,
 ) -> Result<Option<R>, Fault> {
     // The tag first: as long as it is the same, so is the word. Acquires: pairs with HAND-OVER.
-    let seen = map.load_to_replace(offset)?;
+    let seen = map.load_to_replace(lock)?;
     if LockWord::unpack(seen.word).state != FREE {
         return Ok(None);
     }
     let found = read()?;
     // Barrier READ: a thread that read what a change has written (by an acquire) sees its COMMIT.
-    let tag = map.load(vshmem_wire::tag_at(offset), Ordering::Acquire)?;
+    let tag = map.load(lock.tag(), Ordering::Acquire)?;
     Ok((tag == seen.tag).then_some(found))
 }
 

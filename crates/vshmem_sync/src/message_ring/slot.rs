@@ -2,8 +2,8 @@
 
 use vshmem_mem::{Map, Ordering, fence};
 use vshmem_wire::{
-    CELL_BYTES, Cell, MAX_SLABS, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_SLOTS, SLAB_BYTES,
-    UNIT_BYTES, tag_at,
+    CELL_BYTES, Cell, MAX_SLABS, Place, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_SLOTS,
+    SLAB_BYTES, UNIT_BYTES,
 };
 
 use crate::fault::Fault;
@@ -139,7 +139,7 @@ impl<const N: usize> RingSlot<N> {
     /// When it is outside the pool.
     #[inline]
     pub fn inline_payload(self, map: &Map) -> Result<[u8; RING_INLINE_BYTES], Fault> {
-        Ok(map.load(tag_at(self.at), Ordering::Acquire)?.to_le_bytes())
+        Ok(map.load(Place::at(self.at).tag(), Ordering::Acquire)?.to_le_bytes())
     }
 
     /// The cell that holds the word, for a change under the lock. Only such changes raise its tag.
@@ -147,7 +147,7 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     pub fn cell(self, map: &Map) -> Result<Cell, Fault> {
-        Ok(Cell { word: self.word, tag: map.load(tag_at(self.at), Ordering::Acquire)? })
+        Ok(Cell { word: self.word, tag: map.load(Place::at(self.at).tag(), Ordering::Acquire)? })
     }
 
     /// Whether there is a message in it.

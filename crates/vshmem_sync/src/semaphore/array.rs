@@ -42,7 +42,7 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
-use vshmem_wire::{ArrayState, ArrayWord, Cell, SemWord};
+use vshmem_wire::{ArrayState, ArrayWord, Cell, Place, RawCell, SemWord};
 
 use super::single::{Operated, Semaphore, UndoRecords, sum};
 use crate::cell::load_cell;
@@ -61,8 +61,8 @@ const MOST_LOOKS: u32 = 1 << 10;
 pub struct SemaphoreArray<'a, F> {
     /// The pool.
     pub map: &'a Map,
-    /// Offset of the array's word.
-    pub at: u64,
+    /// The array's word.
+    pub at: Place<RawCell>,
     /// Finds a semaphore by its number. An error when the set has none of that number.
     pub find: F,
 }

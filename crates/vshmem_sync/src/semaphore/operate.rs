@@ -1,6 +1,6 @@
 //! Operations on one semaphore without the lock.
 
-use vshmem_wire::{Adjustment, Cell, SemWord};
+use vshmem_wire::{Adjustment, Cell, Place, RawCell, SemWord};
 
 use super::single::{MOST_TURNS, Operated, Semaphore, UndoRecords, shows, sum};
 use crate::crash::crash_point;
@@ -75,7 +75,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         change: i16,
         highest: u32,
         record: u32,
-        adjustment_at: u64,
+        adjustment_at: Place<RawCell>,
         is_current: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         // Found before the swaps: whatever is looked up between the two, the second waits for.
@@ -153,16 +153,16 @@ mod tests {
     use crate::cell::load_cell;
     use vshmem_mem::Map;
 
-    const A: u64 = 0;
-    const B: u64 = 16;
-    const C: u64 = 32;
+    const A: Place<RawCell> = Place::at(0);
+    const B: Place<RawCell> = Place::at(16);
+    const C: Place<RawCell> = Place::at(32);
 
     /// Records of a pool in which a peer writes each cell again whenever it has been looked at.
     #[derive(Debug)]
     struct Restless<'a>(&'a Map);
 
     impl Restless<'_> {
-        fn touch(&self, at: u64) {
+        fn touch(&self, at: Place<RawCell>) {
             let seen = load_cell(self.0, at).expect("a cell");
             assert!(self.0.replace_cell(at, seen, seen.word).expect("a cell"));
         }
@@ -174,7 +174,7 @@ mod tests {
             Ok(true)
         }
 
-        fn adjustment(&self, _: u32) -> Result<Option<u64>, Fault> {
+        fn adjustment(&self, _: u32) -> Result<Option<Place<RawCell>>, Fault> {
             self.touch(B);
             Ok(Some(B))
         }

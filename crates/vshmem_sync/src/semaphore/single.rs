@@ -1,7 +1,7 @@
 //! One semaphore, and what is known of its undo records.
 
 use vshmem_mem::Map;
-use vshmem_wire::{Adjustment, Cell, SemWord};
+use vshmem_wire::{Adjustment, Cell, Place, RawCell, SemWord};
 
 use crate::fault::Fault;
 
@@ -16,12 +16,12 @@ pub trait UndoRecords {
     /// When the set cannot be read.
     fn check_current(&self) -> Result<bool, Fault>;
 
-    /// Offset of the record's adjustment of the semaphore. `None` when there is no such record of
+    /// The record's adjustment of the semaphore. `None` when there is no such record of
     /// this set.
     ///
     /// # Errors
     /// When the record cannot be read.
-    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault>;
+    fn adjustment(&self, record: u32) -> Result<Option<Place<RawCell>>, Fault>;
 
     /// The record's owner as a `ProcessRef`; 0 when there is none.
     ///
@@ -53,10 +53,10 @@ pub enum Operated {
 pub struct Semaphore<'a, R> {
     /// The pool.
     pub map: &'a Map,
-    /// Offset of its cell.
-    pub at: u64,
-    /// Offset of the cell of the set's last array of operations.
-    pub array: u64,
+    /// Its cell.
+    pub at: Place<RawCell>,
+    /// The set's last array of operations.
+    pub array: Place<RawCell>,
     /// The set's undo records.
     pub records: R,
 }

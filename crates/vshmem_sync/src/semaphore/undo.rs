@@ -1,6 +1,6 @@
 //! Prepared undo: whether it counts, and closing the adjustment that it is in.
 
-use vshmem_wire::{Adjustment, Cell, SemWord};
+use vshmem_wire::{Adjustment, Cell, Place, RawCell, SemWord};
 
 use super::single::{MOST_TURNS, Semaphore, UndoRecords, shows};
 use crate::cell::load_cell;
@@ -69,7 +69,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     pub(super) fn decide(
         &self,
         record: u32,
-        adjustment_at: u64,
+        adjustment_at: Place<RawCell>,
         old: Cell,
         seen: Cell,
     ) -> Result<Option<Cell>, Fault> {
@@ -95,7 +95,11 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     ///
     /// # Errors
     /// When the pool is corrupt, or the record has been given up.
-    pub fn close_adjustment(&self, record: u32, adjustment_at: u64) -> Result<Cell, Fault> {
+    pub fn close_adjustment(
+        &self,
+        record: u32,
+        adjustment_at: Place<RawCell>,
+    ) -> Result<Cell, Fault> {
         for _ in 0..MOST_TURNS {
             // READ ORDER: the adjustment, the semaphore, and then whether they stand.
             let old = load_cell(self.map, adjustment_at)?;

@@ -5,7 +5,7 @@
 //! others may wait for.
 
 use vshmem_mem::Map;
-use vshmem_wire::{Cell, ClientId, ClientListHead};
+use vshmem_wire::{Cell, ClientId, ClientListHead, Place, RawCell};
 
 use crate::cell::{claim_word, load_cell, load_word};
 use crate::fault::Fault;
@@ -18,10 +18,10 @@ const MOST_TRIES: u32 = 1 << 16;
 pub struct ListEntry {
     /// Which of its kind it is.
     pub number: u32,
-    /// Offset of the cell that says whose it is.
-    pub owner: u64,
-    /// Offset of the cell that leads to what its owner had claimed before.
-    pub sibling: u64,
+    /// The cell that says whose it is.
+    pub owner: Place<RawCell>,
+    /// The cell that leads to what its owner had claimed before.
+    pub sibling: Place<RawCell>,
 }
 
 impl ListEntry {
@@ -36,8 +36,8 @@ impl ListEntry {
 pub struct ClientList<'a> {
     /// The pool.
     pub map: &'a Map,
-    /// Offset of the list.
-    pub list: u64,
+    /// The cell that the list begins with.
+    pub list: Place<RawCell>,
     /// Whose it is.
     pub client: ClientId,
 }
@@ -120,11 +120,11 @@ mod tests {
     #[test]
     fn no_client_adds_to_the_list_of_a_successor() {
         let map = Map::anonymous(4096);
-        let list = 64;
+        let list = Place::at(64);
         let held = |number: u32| ListEntry {
             number,
-            owner: 128 + u64::from(number) * 32,
-            sibling: 144 + u64::from(number) * 32,
+            owner: Place::at(128 + u64::from(number) * 32),
+            sibling: Place::at(144 + u64::from(number) * 32),
         };
         let (former, next) = (ClientId::new(3, 1), ClientId::new(3, 2));
         let of = |client| ClientList { map: &map, list, client };

@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use vshmem_mem::unmodelled::AtomicU64;
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
-use vshmem_wire::{Area, Cell, ClientId, ThreadSlot, tag_at};
+use vshmem_wire::{Area, Cell, ClientId, Place, RawCell, ThreadSlot, field};
 
 use super::client_list::{ClientList, ListEntry};
-use crate::cell::{claim_word, field};
+use crate::cell::claim_word;
 use crate::fault::Fault;
 
 /// Thread slots of one process at most: threads inside a call at the same time, signal handlers
@@ -27,7 +27,7 @@ const SLEEPING_PLACES: usize = MOST_SLOTS - RESERVED_PLACES;
 const NESTED: usize = 8;
 
 /// How many of the pool's thread slots no thread sleeps in: an eighth of them, 1 to 64.
-const fn reserved(threads: Area) -> u32 {
+const fn reserved(threads: Area<ThreadSlot>) -> u32 {
     let eighth = threads.count / 8;
     (if eighth == 0 {
         1
@@ -39,7 +39,7 @@ const fn reserved(threads: Area) -> u32 {
 }
 
 /// The slots that threads may sleep in.
-const fn unreserved(threads: Area) -> Range<u32> {
+const fn unreserved(threads: Area<ThreadSlot>) -> Range<u32> {
     0..(threads.count as u32).saturating_sub(reserved(threads))
 }
 
@@ -48,8 +48,8 @@ const fn unreserved(threads: Area) -> Range<u32> {
 pub struct SlotOwner {
     /// Its client id.
     pub client: ClientId,
-    /// Offset of the list of what it has claimed; `None` for who is only just joining.
-    pub list: Option<u64>,
+    /// The list of what it has claimed; `None` for who is only just joining.
+    pub list: Option<Place<RawCell>>,
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub struct SlotGuard<'a> {
     /// Whether the thread may sleep in it.
     may_sleep: bool,
     /// Where to give the slot back to, when it is not to be kept.
-    surplus: Option<(&'a Map, Area, SlotOwner)>,
+    surplus: Option<(&'a Map, Area<ThreadSlot>, SlotOwner)>,
 }
 
 impl SlotCache {
@@ -106,14 +106,14 @@ impl SlotCache {
         }
     }
 
-    /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
+    /// From now on changes are made only while the cell `at` is still `cell`: has not been
     /// written since.
-    pub fn bind_to(&self, offset: u64, cell: Cell) {
+    pub fn bind_to(&self, at: Place<RawCell>, cell: Cell) {
         // Barrier VALIDITY: pairs with the acquire in `check_current`. A thread that reads the
         // new offset reads the new tag.
         self.validity.0.store(0, Ordering::Relaxed);
         self.validity.1.store(cell.tag, Ordering::Release);
-        self.validity.0.store(tag_at(offset), Ordering::Release);
+        self.validity.0.store(at.tag().offset(), Ordering::Release);
     }
 
     /// From now on changes are made without this check.
@@ -157,16 +157,16 @@ impl SlotCache {
     }
 
     /// Gives the slots back to the pool that a joining client has claimed and does not use.
-    pub fn give_back(&self, map: &Map, threads: Area, client: ClientId) {
+    pub fn give_back(&self, map: &Map, threads: Area<ThreadSlot>, client: ClientId) {
         for cached in &self.cached_slots {
             let taken = cached.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_err() {
                 continue;
             }
             let slot = cached.slot.swap(0, Ordering::Relaxed);
-            if let Some(offset) = slot.checked_sub(1).and_then(|slot| threads.at(slot)) {
+            if let Some(at) = slot.checked_sub(1).and_then(|slot| threads.at(slot)) {
                 // A slot that is no longer ours (evicted) stays as it is.
-                let _ = claim_word(map, field!(offset, ThreadSlot, owner), client.word(), 0);
+                let _ = claim_word(map, field!(at, ThreadSlot, owner), client.word(), 0);
             }
             cached.busy.store(0, Ordering::Release);
         }
@@ -177,7 +177,7 @@ impl SlotCache {
     fn give_back_surplus(
         &self,
         map: &Map,
-        threads: Area,
+        threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
     ) -> Result<(), Fault> {
         let Some(list) = slot_owner.list else { return Ok(()) };
@@ -199,7 +199,7 @@ impl SlotCache {
 
     /// The cached slot that has `slot` (plus one) and is not to be kept, made busy. While one that
     /// is reserved lies behind it in the list, it is not kept either.
-    fn idle_surplus(&self, slot: u32, threads: Area) -> Option<&CachedSlot> {
+    fn idle_surplus(&self, slot: u32, threads: Area<ThreadSlot>) -> Option<&CachedSlot> {
         let is_idle = |cached: &CachedSlot| cached.busy.load(Ordering::Relaxed) == 0;
         let holds_reserved = self.claimed().iter().any(|cached| {
             cached.slot.load(Ordering::Relaxed) > unreserved(threads).end && is_idle(cached)
@@ -226,7 +226,7 @@ impl SlotCache {
     pub fn take<'a>(
         &'a self,
         map: &'a Map,
-        threads: Area,
+        threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
     ) -> Result<Option<SlotGuard<'a>>, Fault> {
         let places = 0..self.cached_slots.len();
@@ -244,7 +244,7 @@ impl SlotCache {
     pub fn take_to_sleep<'a>(
         &'a self,
         map: &'a Map,
-        threads: Area,
+        threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
     ) -> Result<Option<SlotGuard<'a>>, Fault> {
         self.take_in(map, threads, slot_owner, 0..SLEEPING_PLACES, unreserved(threads))
@@ -255,7 +255,7 @@ impl SlotCache {
     fn take_in<'a>(
         &'a self,
         map: &'a Map,
-        threads: Area,
+        threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
         places: Range<usize>,
         wanted: Range<u32>,
@@ -298,7 +298,7 @@ impl SlotCache {
         cached: &CachedSlot,
         index: usize,
         map: &Map,
-        threads: Area,
+        threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
         wanted: &Range<u32>,
     ) -> Result<Option<u32>, Fault> {
@@ -415,7 +415,7 @@ impl Drop for SlotGuard<'_> {
 /// id and was never used.
 fn claim(
     map: &Map,
-    threads: Area,
+    threads: Area<ThreadSlot>,
     slot_owner: SlotOwner,
     wanted: &Range<u32>,
 ) -> Result<Option<u32>, Fault> {
@@ -440,8 +440,9 @@ fn claim(
 ///
 /// # Errors
 /// When there is no such slot.
-pub fn thread_list_entry(threads: Area, slot: u32) -> Result<ListEntry, Fault> {
-    let at = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "no such thread slot"))?;
+pub fn thread_list_entry(threads: Area<ThreadSlot>, slot: u32) -> Result<ListEntry, Fault> {
+    let at =
+        threads.at(slot).ok_or_else(|| Fault::corrupt(threads.first(), "no such thread slot"))?;
     let (owner, sibling) = (field!(at, ThreadSlot, owner), field!(at, ThreadSlot, sibling));
     Ok(ListEntry { number: slot, owner, sibling })
 }
@@ -473,7 +474,7 @@ mod tests {
     #[test]
     fn whose_a_slot_is_takes_a_look_at_the_claimed_ones_alone() {
         let map = Map::anonymous(4096);
-        let threads = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 4 };
+        let threads = Area::new(0, 4);
         let owner = SlotOwner { client: ClientId::new(0, 1), list: None };
         let slot_cache = SlotCache::new();
         assert!(slot_cache.claimed().is_empty());

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, LockContext, SlotCache, Txn, load_value, with_lock};
-use vshmem_wire::{Area, Cell, IntentEntry, PAGE_BYTES, ThreadSlot};
+use vshmem_wire::{Area, Cell, IntentEntry, PAGE_BYTES, Place, RawCell, ThreadSlot};
 
 /// Thread slots lie in front, cells where a record may name them.
-pub const THREADS: Area = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 3 };
-pub const LOCK: u64 = PAGE_BYTES;
-pub const OTHER_LOCK: u64 = PAGE_BYTES + 16;
-pub const A: u64 = PAGE_BYTES + 32;
-pub const B: u64 = PAGE_BYTES + 48;
-pub const C: u64 = PAGE_BYTES + 64;
-pub const D: u64 = PAGE_BYTES + 80;
-pub const E: u64 = PAGE_BYTES + 96;
-pub const F: u64 = PAGE_BYTES + 112;
+pub const THREADS: Area<ThreadSlot> = Area::new(0, 3);
+pub const LOCK: Place<RawCell> = Place::at(PAGE_BYTES);
+pub const OTHER_LOCK: Place<RawCell> = Place::at(PAGE_BYTES + 16);
+pub const A: Place<RawCell> = Place::at(PAGE_BYTES + 32);
+pub const B: Place<RawCell> = Place::at(PAGE_BYTES + 48);
+pub const C: Place<RawCell> = Place::at(PAGE_BYTES + 64);
+pub const D: Place<RawCell> = Place::at(PAGE_BYTES + 80);
+pub const E: Place<RawCell> = Place::at(PAGE_BYTES + 96);
+pub const F: Place<RawCell> = Place::at(PAGE_BYTES + 112);
 pub const END: u64 = PAGE_BYTES + 128;
 
 /// The pool as one process with one thread sees it.
@@ -33,7 +33,7 @@ impl Process {
 
     pub fn change<'a, R>(
         &'a self,
-        lock: u64,
+        lock: Place<RawCell>,
         body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
     ) -> R {
         let lock_context = LockContext {
@@ -47,7 +47,7 @@ impl Process {
     }
 
     /// Raises a cell.
-    pub fn raise_one(&self, lock: u64, cell: u64) {
+    pub fn raise_one(&self, lock: Place<RawCell>, cell: Place<RawCell>) {
         self.change(lock, |txn| {
             let before = txn.get(cell)?;
             txn.set(cell, before + 1)
@@ -55,7 +55,7 @@ impl Process {
     }
 
     /// Raises two cells, and says what they were.
-    pub fn raise(&self, lock: u64, cells: [u64; 2]) -> [u32; 2] {
+    pub fn raise(&self, lock: Place<RawCell>, cells: [Place<RawCell>; 2]) -> [u32; 2] {
         self.change(lock, |txn| {
             let before = [txn.get(cells[0])?, txn.get(cells[1])?];
             txn.set(cells[0], before[0] + 1)?;
@@ -75,7 +75,7 @@ pub fn cells_and_slots() -> Arc<Map> {
     const ENTRIES: usize = 4;
     let record = offset_of!(ThreadSlot, intent_lock)
         ..offset_of!(ThreadSlot, intents) + ENTRIES * size_of::<IntentEntry>();
-    let is_used = |at: u64| record.contains(&((at % THREADS.stride) as usize));
+    let is_used = |at: u64| record.contains(&((at % size_of::<ThreadSlot>() as u64) as usize));
     Arc::new(Map::with_words(END as usize, is_used))
 }
 
@@ -86,23 +86,23 @@ pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-pub fn value(map: &Map, at: u64) -> u32 {
+pub fn value(map: &Map, at: Place<RawCell>) -> u32 {
     load_value(map, at).expect("a cell")
 }
 
 /// Says whether something still stands, by 0.
-pub const STATE: u64 = D;
+pub const STATE: Place<RawCell> = D;
 /// The word that says how a process stands: anything but 0, and it may not go on.
-pub const VALIDITY: u64 = PAGE_BYTES + 96;
+pub const VALIDITY: Place<RawCell> = Place::at(PAGE_BYTES + 96);
 
 /// What a message holds that comes to lie where cells were.
 pub const TEXT: [u64; 2] = [0x0a21_6f6c_6c65_4800, 0];
 
-pub fn become_text(map: &Map, at: u64) {
-    map.store(at, TEXT[0], Ordering::Relaxed).expect("a word");
-    map.store(at + 8, TEXT[1], Ordering::Relaxed).expect("a word");
+pub fn become_text(map: &Map, at: Place<RawCell>) {
+    map.store(at.word(), TEXT[0], Ordering::Relaxed).expect("a word");
+    map.store(at.tag(), TEXT[1], Ordering::Relaxed).expect("a word");
 }
 
-pub fn is_text(map: &Map, at: u64) -> bool {
+pub fn is_text(map: &Map, at: Place<RawCell>) -> bool {
     map.load_cell(at).expect("a cell") == Cell { word: TEXT[0], tag: TEXT[1] }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Operated, Semaphore, UndoRecords, load_value};
-use vshmem_wire::{Adjustment, Cell, SemWord};
+use vshmem_wire::{Adjustment, Cell, Place, RawCell, SemWord};
 
 use crate::model::{A, B, C, D, END, STATE, VALIDITY, become_text, cells, explore, is_text};
 
@@ -17,7 +17,7 @@ impl UndoRecords for Records {
         Ok(true)
     }
 
-    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+    fn adjustment(&self, record: u32) -> Result<Option<Place<RawCell>>, Fault> {
         Ok(Some(adjustment_of(record)))
     }
 
@@ -26,7 +26,7 @@ impl UndoRecords for Records {
     }
 }
 
-fn adjustment_of(record: u32) -> u64 {
+fn adjustment_of(record: u32) -> Place<RawCell> {
     if record == 1 { B } else { C }
 }
 
@@ -120,7 +120,7 @@ impl UndoRecords for Passing<'_> {
         Ok(load_value(self.0, STATE)? == 0)
     }
 
-    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+    fn adjustment(&self, record: u32) -> Result<Option<Place<RawCell>>, Fault> {
         Ok(self.check_current()?.then_some(adjustment_of(record)))
     }
 
@@ -134,7 +134,7 @@ fn passing(map: &Map) -> Semaphore<'_, Passing<'_>> {
 }
 
 /// Takes the set apart as the thread that removes it does, and makes its memory a message.
-fn take_apart(map: &Map, cells: &[u64]) {
+fn take_apart(map: &Map, cells: &[Place<RawCell>]) {
     passing(map).close().expect("a semaphore");
     passing(map).close_adjustment(1, B).expect("an adjustment");
     let seen = map.load_cell(STATE).expect("a cell");

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use loom::thread;
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Operated, Semaphore, SemaphoreArray, UndoRecords, load_value};
-use vshmem_wire::{ArrayState, ArrayWord, Cell, SemWord};
+use vshmem_wire::{ArrayState, ArrayWord, Cell, Place, RawCell, SemWord};
 
 use crate::model::{A, B, C, D, END, become_text, cells, explore, is_text};
 
 /// Two semaphores at A and B. The array's word is at C; at D it says how often the set has gone.
-const ARRAY: u64 = C;
-const GONE: u64 = D;
+const ARRAY: Place<RawCell> = C;
+const GONE: Place<RawCell> = D;
 
 /// What a set knows that stands as long as it has gone so many times.
 struct NoRecords<'a>(&'a Map, u32);
@@ -21,7 +21,7 @@ impl UndoRecords for NoRecords<'_> {
         Ok(load_value(self.0, GONE)? == self.1)
     }
 
-    fn adjustment(&self, _: u32) -> Result<Option<u64>, Fault> {
+    fn adjustment(&self, _: u32) -> Result<Option<Place<RawCell>>, Fault> {
         Ok(None)
     }
 
@@ -78,7 +78,7 @@ fn pool(value: u32) -> Arc<Map> {
     map
 }
 
-fn replace(map: &Map, at: u64, word: u64) {
+fn replace(map: &Map, at: Place<RawCell>, word: u64) {
     let seen = map.load_cell(at).expect("a cell");
     assert!(map.replace_cell(at, seen, word).expect("a cell"));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 use vshmem_mem::Map;
 use vshmem_sync::{ClientList, ListEntry, claim_word};
-use vshmem_wire::{ClientId, ClientListHead};
+use vshmem_wire::{ClientId, ClientListHead, Place, RawCell};
 
 use crate::model::{A, B, C, D, E, END, F, cells, explore, value};
 
@@ -16,7 +16,7 @@ mod holdings {
     pub const FORMER: ClientId = ClientId::new(0, 1);
     pub const NEXT: ClientId = ClientId::new(1, 1);
     /// The lists of the two.
-    pub const LISTS: [u64; 2] = [A, B];
+    pub const LISTS: [Place<RawCell>; 2] = [A, B];
     /// Whose is what, and what leads from there to what that one had claimed before.
     pub const THINGS: [ListEntry; 2] = [
         ListEntry { number: 0, owner: C, sibling: D },
@@ -35,7 +35,7 @@ mod holdings {
         map
     }
 
-    pub fn set(map: &Map, at: u64, word: u64) {
+    pub fn set(map: &Map, at: Place<RawCell>, word: u64) {
         let seen = map.load_cell(at).expect("a cell");
         assert!(map.replace_cell(at, seen, word).expect("a cell"));
     }

@@ -6,19 +6,20 @@ use std::time::Duration;
 use loom::thread;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{ParkResult, WaitWords, park, wake};
+use vshmem_wire::{Place, RawCell};
 
 use crate::model::{A, B, END, cells, explore, value};
 
 /// Changes a cell, and wakes the thread that waits in the first slot.
-fn change_and_wake(map: &Map, words: &WaitWords, cell: u64) {
+fn change_and_wake(map: &Map, words: &WaitWords, cell: Place<RawCell>) {
     let seen = map.load_cell(cell).expect("a cell");
     assert!(map.replace_cell(cell, seen, 1).expect("a cell"));
     wake(words, 0).expect("a wake-up");
 }
 
 /// Waits in the first slot until a cell has changed.
-fn wait_for(map: &Map, words: &WaitWords, cell: u64) {
-    let changed = || map.load(cell, Ordering::SeqCst).expect("a cell") as u32 == 1;
+fn wait_for(map: &Map, words: &WaitWords, cell: Place<RawCell>) {
+    let changed = || map.load(cell.word(), Ordering::SeqCst).expect("a cell") as u32 == 1;
     loop {
         let park_result = park(words, 0, None, Duration::from_secs(1), None, 0, changed);
         if park_result.expect("a wait") == ParkResult::Changed {
