@@ -44,7 +44,8 @@ pub(crate) fn unless_refused<T>(result: Result<T, Failure>) -> Result<Option<T>,
 }
 
 /// A failure in a step that has no caller to tell it to.
-pub(crate) fn broken(at: u64) -> impl Fn(Failure) -> Fault {
+pub(crate) fn broken(at: impl Into<u64>) -> impl Fn(Failure) -> Fault {
+    let at = at.into();
     move |failure| match failure {
         Failure::Fault(fault @ Fault::Corrupt { .. }) => fault,
         _ => Fault::corrupt(at, "a step that cannot be finished"),

@@ -1,6 +1,6 @@
 //! Who takes part: domains, clients, and threads at work.
 
-use crate::RawCell;
+use crate::{Place, RawCell};
 
 /// Bytes of a domain's name.
 pub const DOMAIN_NAME_BYTES: usize = 32;
@@ -36,12 +36,20 @@ pub const AGENT_STARTER: u32 = 1 << 31;
 /// the domain's next boot epoch.
 pub const DOORBELL_LOST: u32 = u32::MAX;
 
-/// Where in [`DomainSlot::agent_thread`] the number of the agent's thread is.
-pub const AGENT_THREAD_AT: u64 = 0;
-/// The word there that the agent sleeps on until it is asked to send datagrams.
-pub const AGENT_WAKE_AT: u64 = 4;
-/// The word there that says to which domains: a bit for each, by its index modulo 32.
-pub const AGENT_ASKED_AT: u64 = 8;
+/// Words of 32 bits that a domain's agent sleeps on, used where waiters can sleep on the pool
+/// itself.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(16))]
+pub struct AgentWords {
+    /// The number of the agent's thread, until the kernel takes it out.
+    pub thread: u32,
+    /// What the agent sleeps on until a program asks it to send datagrams.
+    pub wake: u32,
+    /// To which domains: a bit for each, by its index modulo 32.
+    pub asked: u32,
+    /// Room for later.
+    pub spare: u32,
+}
 
 /// One member domain.
 #[derive(Debug, Clone, Copy)]
@@ -70,11 +78,8 @@ pub struct DomainSlot {
     /// How fast the domain reads the pool's memory and private memory, and how fast it makes
     /// locked stores to them, in MiB a second; 0 when not measured.
     pub rates: [RawCell; RATES],
-    /// No cell but three words of 32 bits, used where waiters can sleep on the pool itself: the
-    /// number of the agent's thread until the kernel takes it out ([`AGENT_THREAD_AT`]); what the
-    /// agent sleeps on until a program asks it to send datagrams ([`AGENT_WAKE_AT`]); and to which
-    /// domains ([`AGENT_ASKED_AT`]).
-    pub agent_thread: RawCell,
+    /// What its agent sleeps on.
+    pub agent_words: AgentWords,
     /// When the init of the PID namespace was started, in clock ticks since boot, as in the
     /// initial time namespace; 0 when unknown. Inodes of namespaces are given again; this is
     /// not.
@@ -160,6 +165,93 @@ pub enum WaitKind {
     Address = 4,
     /// That a message comes to an empty POSIX queue (mq_notify).
     Notify = 5,
+}
+
+/// Room for what a thread waits for: one of the structures below.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct AwaitedWords([u64; 3 + INLINE_OPS]);
+
+/// What a thread in semop waits for.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct SemaphoreWait {
+    /// How many operations.
+    pub count: u64,
+    /// The sequence of the set.
+    pub set_sequence: u64,
+    /// The waiter's undo record, plus one; 0 when it has none.
+    pub undo: u64,
+    /// The operations, one a word: number, flags and change.
+    pub operations: [u64; INLINE_OPS],
+}
+
+/// What a receiver waits for.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ReceiveWait {
+    /// How the type selects messages, and whether longer ones are cut off.
+    pub mode: u64,
+    /// The type.
+    pub mtype: u64,
+    /// Bytes that it has room for.
+    pub room: u64,
+    /// The sequence of the queue.
+    pub queue_sequence: u64,
+}
+
+/// What a sender waits for.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct SendWait {
+    unused: [u64; 2],
+    /// Bytes of its message.
+    pub size: u64,
+}
+
+/// What a thread waits for that sleeps by address.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct AddressWait {
+    unused: u64,
+    /// Where in the pool.
+    pub offset: u64,
+}
+
+/// What mq_notify has registered.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct NotifyWait {
+    unused: u64,
+    /// A number of the process's own.
+    pub number: u64,
+}
+
+macro_rules! awaited {
+    ($($name:ident: $kind:ty, $doc:literal;)*) => {
+        impl Place<ThreadSlot> {
+            $(
+                #[doc = $doc]
+                #[inline]
+                #[must_use]
+                pub const fn $name(self) -> Place<$kind> {
+                    Place::at(crate::field!(self, ThreadSlot, awaited).offset())
+                }
+            )*
+        }
+        $(const _: () = assert!(
+            size_of::<$kind>() <= size_of::<AwaitedWords>(),
+            "a thread slot has room for what its thread waits for"
+        );)*
+    };
+}
+
+awaited! {
+    semaphore_wait: SemaphoreWait, "What the thread awaits with [`WaitKind::Semaphore`].";
+    receive_wait: ReceiveWait, "What the thread awaits with [`WaitKind::Receive`].";
+    send_wait: SendWait, "What the thread awaits with [`WaitKind::Send`].";
+    address_wait: AddressWait, "What the thread awaits with [`WaitKind::Address`].";
+    notify_wait: NotifyWait, "What the thread awaits with [`WaitKind::Notify`].";
 }
 
 /// State of a wait.
@@ -292,16 +384,9 @@ pub struct ThreadSlot {
     pub message: RawCell,
     /// Pid of the waiter in its domain, with the domain as in [`ProcessRef`].
     pub process_ref: RawCell,
-    /// Semaphore operations or message arguments: how many, or flags.
-    pub count: u64,
-    /// Message type; for semaphores the sequence of the set; for those who wait by address its
-    /// offset in the pool; for those whom mq_notify has registered a number of their process's.
-    pub argument: u64,
-    /// Bytes wanted or offered; for semaphores the waiter's undo record, plus one.
-    pub size: u64,
-    /// Semaphore operations, one a word: number, flags and operation. For receivers the first
-    /// word is the sequence of the queue.
-    pub ops: [u64; INLINE_OPS],
+    /// What the thread waits for, as the [`WaitKind`] has it: [`Place::semaphore_wait`] and its
+    /// siblings.
+    pub awaited: AwaitedWords,
     /// Offset of the lock that the intent record belongs to.
     pub intent_lock: u64,
     /// What that lock is committed with ([`IntentHead`]).
@@ -372,6 +457,6 @@ const _: () = assert!(size_of::<DomainSlot>() == 448, "a domain slot is seven ca
 const _: () = assert!(size_of::<ClientSlot>() == 256, "a client slot is four cache lines");
 const _: () = assert!(size_of::<IntentEntry>() == 32, "a log entry is four words");
 const _: () = assert!(
-    size_of::<ThreadSlot>() == 12 * 16 + (3 + INLINE_OPS + 5) * 8 + INTENT_ENTRIES * 32,
+    size_of::<ThreadSlot>() == 12 * 16 + size_of::<AwaitedWords>() + 5 * 8 + INTENT_ENTRIES * 32,
     "a thread slot has no padding"
 );

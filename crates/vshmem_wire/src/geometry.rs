@@ -190,6 +190,15 @@ impl<T> Area<T> {
         self.first.offset()
     }
 
+    /// Which of the structures the byte at `offset` belongs to; `None` outside the area.
+    #[must_use]
+    pub const fn index_of(&self, offset: u64) -> Option<u32> {
+        if offset < self.offset() || offset >= self.end() {
+            return None;
+        }
+        Some(((offset - self.offset()) / size_of::<T>() as u64) as u32)
+    }
+
     /// Offset of the first byte behind the area.
     #[inline]
     #[must_use]

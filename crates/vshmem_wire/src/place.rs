@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::RawCell;
+use crate::{MsgSlot, ObjectHeader, RawCell, SemSlot, ShmSlot};
 
 /// A structure of type `T` at a byte offset of the pool.
 ///
@@ -97,6 +97,21 @@ impl Place<RawCell> {
         Place::at(self.offset + core::mem::offset_of!(RawCell, tag) as u64)
     }
 }
+
+macro_rules! objects {
+    ($($slot:ty),*) => {
+        $(impl Place<$slot> {
+            /// What the object has in common with those of other kinds.
+            #[inline]
+            #[must_use]
+            pub const fn header(self) -> Place<ObjectHeader> {
+                Place::at(self.offset + core::mem::offset_of!($slot, header) as u64)
+            }
+        })*
+    };
+}
+
+objects!(ShmSlot, SemSlot, MsgSlot);
 
 // By hand: a derive asks the same of `T`.
 impl<T> Clone for Place<T> {

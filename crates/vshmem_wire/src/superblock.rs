@@ -1,6 +1,6 @@
 //! The first page of a pool, and the registry's own words behind it.
 
-use crate::{Geometry, NODE_RANGES, NodeRange, RawCell};
+use crate::{Geometry, NODE_RANGES, NodeRange, Place, RawCell};
 
 /// The first eight bytes of every pool.
 pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
@@ -86,6 +86,11 @@ pub struct HostRecord {
     /// The heartbeat: changes about once a second while the host serves the pool; 0 when it does
     /// not.
     pub heartbeat: u64,
+}
+
+impl HostRecord {
+    /// Where every pool has it.
+    pub const PLACE: Place<Self> = Place::at(HOST_RECORD_OFFSET);
 }
 
 /// The registry: words that the registry lock protects, in the second page.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, field, holder_of};
-use vshmem_wire::{Cell, IntentEntry, IntentHead, Layout, ObjectHeader, ThreadSlot, WORD_BYTES};
+use vshmem_sync::{Fault, field, holder_of, load_word};
+use vshmem_wire::{Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, ThreadSlot, WORD_BYTES};
 
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
@@ -64,15 +64,15 @@ impl Checker<'_> {
     }
 
     /// A word as it will be.
-    pub(crate) fn word(&self, at: u64) -> Result<u64, Fault> {
-        match self.pending.get(&at) {
+    pub(crate) fn word(&self, at: Place<RawCell>) -> Result<u64, Fault> {
+        match self.pending.get(&at.offset()) {
             Some(word) => Ok(*word),
-            None => Ok(self.pool.map().load(at, Ordering::Acquire)?),
+            None => Ok(load_word(self.pool.map(), at)?),
         }
     }
 
     /// The value of a cell as it will be.
-    pub(crate) fn get(&self, at: u64) -> Result<u32, Fault> {
+    pub(crate) fn get(&self, at: Place<RawCell>) -> Result<u32, Fault> {
         Ok(self.word(at)? as u32)
     }
 
@@ -80,9 +80,8 @@ impl Checker<'_> {
     pub(crate) fn locks(&mut self) -> Result<(), Fault> {
         let mut locks = vec![(self.pool.registry_lock(), "the registry".to_owned())];
         for kind in [Kind::Semaphore, Kind::Queue] {
-            let area = kind.area(self.layout);
-            for index in 0..area.count as u32 {
-                if let Some(slot) = area.at(index) {
+            for index in 0..kind.slots(self.layout) as u32 {
+                if let Some(slot) = kind.slot(self.layout, index) {
                     let name = format!("{} {index}", name_of(kind));
                     locks.push((field!(slot, ObjectHeader, lock), name));
                 }
@@ -90,7 +89,8 @@ impl Checker<'_> {
         }
         for index in 0..self.layout.futexes.count as u32 {
             let name = format!("wait queue by address {index}");
-            locks.extend(self.layout.futexes.at(index).map(|at| (at, name)));
+            let bucket = self.layout.futexes.at(index);
+            locks.extend(bucket.map(|at| (field!(at, FutexBucket, lock), name)));
         }
         for (at, name) in locks {
             let Some(holder) = holder_of(self.pool.map(), at)? else {
@@ -111,7 +111,7 @@ impl Checker<'_> {
                 self.read_record(at, thread)?;
                 continue;
             }
-            let owner = self.pool.map().load(thread, Ordering::Acquire)?;
+            let owner = load_word(self.pool.map(), field!(thread, ThreadSlot, owner))?;
             if !self.lives(owner)? {
                 self.unfinished(format!(
                     "the lock of {name} is held by thread slot {}, whose owner is gone",
@@ -123,32 +123,36 @@ impl Checker<'_> {
     }
 
     /// Notes what the committed change of a thread slot is about to write.
-    pub(crate) fn read_record(&mut self, lock: u64, thread: u64) -> Result<(), Fault> {
+    pub(crate) fn read_record(&mut self, lock: Place<RawCell>, thread: Place<ThreadSlot>) -> Result<(), Fault> {
         let map = self.pool.map();
         let committed = map.load_cell(lock)?;
         let head = map.load(field!(thread, ThreadSlot, intent_head), Ordering::Acquire)?;
         let of = map.load(field!(thread, ThreadSlot, intent_lock), Ordering::Relaxed)?;
-        let Some(entries) = IntentHead::entries_for(head, committed.tag).filter(|_| of == lock)
+        let Some(entries) = IntentHead::entries_for(head, committed.tag).filter(|_| of == lock.offset())
         else {
             return Ok(());
         };
-        let stride = size_of::<IntentEntry>() as u64;
         let near = vshmem_wire::INTENT_ENTRIES as u64;
-        let more = map.load(field!(thread, ThreadSlot, more_intents), Ordering::Relaxed)?;
+        let more_at = field!(thread, ThreadSlot, more_intents);
+        let more = Place::<IntentEntry>::at(map.load(more_at, Ordering::Relaxed)?);
         let count = entries.min(near + vshmem_wire::MORE_LOG_ENTRIES as u64);
         for index in 0..count {
             let at = if index < near {
-                Some(field!(thread, ThreadSlot, intents) + index * stride)
+                field!(thread, ThreadSlot, intents).element(index)
             } else {
-                more.checked_add((index - near) * stride)
+                more.nth(index - near)
             };
-            let Some(at) = at.filter(|at| *at <= self.layout.data.offset - stride) else {
+            if at.nth(1).offset() > self.layout.data.offset() {
                 return Ok(());
+            }
+            let load = |word: Place<u64>| map.load(word, Ordering::Relaxed);
+            let offset = load(field!(at, IntentEntry, offset))?;
+            let new = load(field!(at, IntentEntry, new))?;
+            let old = Cell {
+                word: load(field!(at, IntentEntry, old))?,
+                tag: load(field!(at, IntentEntry, tag))?,
             };
-            let load = |nth: u64| map.load(at + nth * WORD_BYTES, Ordering::Relaxed);
-            let (offset, new) = (load(0)?, load(3)?);
-            let old = Cell { word: load(1)?, tag: load(2)? };
-            let inside = (vshmem_wire::PAGE_BYTES..self.layout.data.offset).contains(&offset);
+            let inside = (vshmem_wire::PAGE_BYTES..self.layout.data.offset()).contains(&offset);
             if inside && map.load_cell(offset).is_ok_and(|now| now == old) {
                 self.pending.insert(offset, new);
             }

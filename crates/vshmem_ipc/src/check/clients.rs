@@ -3,10 +3,7 @@
 use std::collections::HashSet;
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{
-    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Registry, ThreadSlot, WaitKind,
-    WaitState,
-};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, ThreadSlot, WaitKind, WaitState};
 
 use crate::check::checker::Checker;
 use crate::check::client_lists::Listed;
@@ -97,7 +94,7 @@ impl Checker<'_> {
     fn client_of(
         &mut self,
         client: u32,
-        slot: u64,
+        slot: Place<ClientSlot>,
         state: u32,
         domain: u32,
         pid: u32,

@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{
-    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState,
-    SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
-};
+use vshmem_wire::{Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState, Place, RawCell, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot};
 
 use crate::check::checker::Checker;
 use crate::check::client_lists::Listed;
@@ -57,7 +54,7 @@ impl Checker<'_> {
         let records = layout.undos.count as usize;
         let mut listed = vec![false; records];
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            let slot = table::set_at(layout, index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let mut next = self.get(field!(slot, SemSlot, undos))?;
             let mut clients = HashMap::new();
@@ -130,14 +127,14 @@ impl Checker<'_> {
     }
 
     fn adjustments(&mut self, record: u32, unit: u32, count: u32) -> Result<(), Fault> {
-        let Ok(base) = Chunk(unit).offset(self.layout) else {
+        let Ok(base) = Chunk(unit).place::<RawCell>(self.layout) else {
             return Ok(());
         };
-        if base + u64::from(count) * CELL_BYTES > self.layout.heap.end() {
+        if base.nth(count.into()).offset() > self.layout.heap.end() {
             return Ok(());
         }
         for number in 0..u64::from(count) {
-            let adjustment = Adjustment::unpack(self.word(base + number * CELL_BYTES)?);
+            let adjustment = Adjustment::unpack(self.word(base.nth(number))?);
             if adjustment.total.checked_add(adjustment.prepared).is_none() {
                 self.wrong(format!(
                     "undo record {record} adjusts semaphore {number} by {} and {}",
@@ -153,7 +150,7 @@ impl Checker<'_> {
     pub(super) fn sets(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let (layout, geometry) = (self.layout, self.pool.geometry());
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            let slot = table::set_at(layout, index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let unit = self.get(field!(slot, SemSlot, words))?;
             if count == 0 || count > geometry.semmsl {
@@ -162,14 +159,14 @@ impl Checker<'_> {
             }
             let bytes = u64::from(count) * CELL_BYTES;
             self.refer(uses, unit, format!("semaphore set {index}"), bytes);
-            let Ok(base) = Chunk(unit).offset(layout) else {
+            let Ok(base) = Chunk(unit).place::<RawCell>(layout) else {
                 continue;
             };
-            if base + bytes > layout.heap.end() {
+            if base.nth(count.into()).offset() > layout.heap.end() {
                 continue;
             }
             for number in 0..u64::from(count) {
-                let word = SemWord::unpack(self.word(base + number * CELL_BYTES)?);
+                let word = SemWord::unpack(self.word(base.nth(number))?);
                 if word.value > geometry.semvmx || word.before > geometry.semvmx {
                     self.wrong(format!(
                         "semaphore {number} of set {index} is {}, above the limit",
@@ -205,7 +202,7 @@ impl Checker<'_> {
     pub(super) fn queues(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let layout = self.layout;
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::slot_at(layout, Kind::Queue, index)?;
+            let slot = table::queue_at(layout, index)?;
             let mut next = self.get(field!(slot, MsgSlot, head))?;
             let (mut count, mut bytes, mut last) = (0u64, 0u64, 0);
             while let Some(unit) = next.checked_sub(1) {
@@ -330,7 +327,7 @@ impl Checker<'_> {
     }
 
     /// Slabs of the run that begins at `slab`; 1 when it cannot be.
-    fn run(&mut self, slab: u32, meta: u64) -> Result<u32, Fault> {
+    fn run(&mut self, slab: u32, meta: Place<SlabMeta>) -> Result<u32, Fault> {
         let length = self.get(field!(meta, SlabMeta, run))?;
         let slabs = self.layout.slab_meta.count as u32;
         if length == 0 || length > LONGEST_RUN || length > slabs - slab {

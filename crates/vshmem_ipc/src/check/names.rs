@@ -22,7 +22,7 @@ impl Checker<'_> {
                 let noun = name_of(kind);
                 let slot = table::slot_at(self.layout, kind, index)?;
                 let key = ObjectKey::of_word(self.word(field!(slot, ObjectHeader, key))?);
-                let word = self.word(name::cell_at(kind, slot)?)?;
+                let word = self.word(name::cell_at(self.layout, kind, index)?)?;
                 let ObjectName::Chunk { unit, bytes } = ObjectName::unpack(word) else {
                     if key.is_name() {
                         self.wrong(format!("{noun} {index} is listed by a name and has none"));

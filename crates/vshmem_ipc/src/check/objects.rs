@@ -3,10 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{
-    ATTACHED_QUEUE, AttachCount, AttachSlot, CELL_BYTES, ClientId, ClientSlot, MsgSlot,
-    ObjectHeader, ObjectKey, ObjectName, ObjectState, ShmSlot,
-};
+use vshmem_wire::{ATTACHED_QUEUE, AttachCount, AttachSlot, CELL_BYTES, ClientId, ClientSlot, MsgSlot, ObjectHeader, ObjectKey, ObjectName, ObjectState, Place, ShmSlot};
 
 use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::{ClientTable, Owner};
@@ -54,10 +51,10 @@ impl Checker<'_> {
     pub(super) fn objects(&mut self, client_table: &ClientTable) -> Result<Objects, Fault> {
         let mut objects = Objects { slot_states: [Vec::new(), Vec::new(), Vec::new()] };
         for kind in Kind::ALL {
-            for index in 0..kind.area(self.layout).count as u32 {
+            for index in 0..kind.slots(self.layout) as u32 {
                 let slot = table::slot_at(self.layout, kind, index)?;
                 let slot_state = SlotState::unpack(self.get(field!(slot, ObjectHeader, state))?);
-                self.slot_state(client_table, kind, index, slot, slot_state)?;
+                self.slot_state(client_table, kind, index, slot_state)?;
                 objects.slot_states[kind as usize].push(slot_state);
             }
             self.slots(&objects, kind)?;
@@ -71,7 +68,6 @@ impl Checker<'_> {
         client_table: &ClientTable,
         kind: Kind,
         index: u32,
-        slot: u64,
         slot_state: SlotState,
     ) -> Result<(), Fault> {
         let name = name_of(kind);
@@ -90,6 +86,7 @@ impl Checker<'_> {
         } else if slot_state.is(ObjectState::Dying) {
             self.unfinished(format!("{name} {index} is removed and not taken apart"));
         } else if slot_state.is(ObjectState::Creating) {
+            let slot = table::segment_at(self.layout, index)?;
             let maker = self.word(field!(slot, ShmSlot, maker))?;
             if client_table.owner(maker) != Owner::Client {
                 self.unfinished(format!(
@@ -162,11 +159,11 @@ impl Checker<'_> {
     fn keys(&mut self, objects: &Objects, kind: Kind) -> Result<(), Fault> {
         let layout = self.layout;
         let name = name_of(kind);
-        let area = layout.keys[kind as usize];
+        let buckets = layout.keys[kind as usize];
         let mut found = HashSet::new();
         let mut live = HashMap::new();
-        for number in 0..area.count {
-            let bucket = area.offset + number * CELL_BYTES;
+        for number in 0..buckets.count {
+            let bucket = buckets.first().nth(number);
             let mut next = self.get(bucket)?;
             while let Some(index) = next.checked_sub(1) {
                 let Ok(slot) = table::slot_at(layout, kind, index) else {
@@ -273,7 +270,7 @@ impl Checker<'_> {
         attached: &HashMap<u32, AttachCount>,
     ) -> Result<(), Fault> {
         for (index, slot_state) in objects.of(Kind::Segment) {
-            let slot = table::slot_at(self.layout, Kind::Segment, index)?;
+            let slot = table::segment_at(self.layout, index)?;
             let counted = AttachCount::unpack(self.word(field!(slot, ShmSlot, attached))?);
             let found = attached.get(&(index + 1)).copied().unwrap_or_default();
             for (what, counted, found) in [
@@ -291,7 +288,7 @@ impl Checker<'_> {
             }
         }
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::slot_at(self.layout, Kind::Queue, index)?;
+            let slot = table::queue_at(self.layout, index)?;
             let name = self.word(field!(slot, MsgSlot, name))?;
             if !slot_state.is(ObjectState::Live) || !ObjectName::is_posix(name) {
                 continue;

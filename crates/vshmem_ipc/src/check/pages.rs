@@ -3,9 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{
-    ExtentSlot, ExtentState, ObjectName, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot,
-};
+use vshmem_wire::{ExtentSlot, ExtentState, ObjectName, ObjectState, PAGE_BINS, PAGE_BYTES, Place, Registry, ShmSlot};
 
 use crate::check::checker::Checker;
 use crate::check::objects::Objects;
@@ -81,7 +79,7 @@ impl Checker<'_> {
         Ok(extents)
     }
 
-    fn is_posix(&mut self, slot: u64, slot_state: SlotState) -> Result<bool, Fault> {
+    fn is_posix(&mut self, slot: Place<ShmSlot>, slot_state: SlotState) -> Result<bool, Fault> {
         let word = self.word(field!(slot, ShmSlot, name))?;
         Ok(ObjectName::is_posix(word) && !slot_state.is(ObjectState::Creating))
     }
@@ -90,7 +88,7 @@ impl Checker<'_> {
     fn bytes_and_pages(
         &mut self,
         index: u32,
-        slot: u64,
+        slot: Place<ShmSlot>,
         slot_state: SlotState,
         pages: u32,
     ) -> Result<(), Fault> {
@@ -110,7 +108,7 @@ impl Checker<'_> {
         self.cleaning(&extents)?;
         let mut owners = HashMap::new();
         for (index, slot_state) in objects.of(Kind::Segment) {
-            let slot = table::slot_at(self.layout, Kind::Segment, index)?;
+            let slot = table::segment_at(self.layout, index)?;
             let first = self.get(field!(slot, ShmSlot, first_page))?;
             let pages = self.get(field!(slot, ShmSlot, pages))?;
             let extent = self.get(field!(slot, ShmSlot, extent))?;

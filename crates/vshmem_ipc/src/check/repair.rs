@@ -2,10 +2,7 @@
 //! clients do.
 
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word, with_lock};
-use vshmem_wire::{
-    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState,
-    Registry, ShmSlot, ThreadSlot,
-};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader, ObjectState, Place, RawCell, Registry, ShmSlot, ThreadSlot};
 
 use crate::check::check;
 use crate::context::Context;
@@ -50,7 +47,7 @@ fn repair_locks(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let mend = |lock: u64| -> Result<(), Fault> {
+    let mend = |lock: Place<RawCell>| -> Result<(), Fault> {
         let Some(holder) = holder_of(map, lock)? else { return Ok(()) };
         let owner = match thread_at(layout, holder.slot) {
             Ok(at) => load_word(map, field!(at, ThreadSlot, owner))?,
@@ -67,11 +64,12 @@ fn repair_locks(context: &Context) -> Result<(), Failure> {
     };
     let mut locks = vec![context.pool().registry_lock()];
     for kind in [Kind::Semaphore, Kind::Queue] {
-        for index in 0..kind.area(layout).count as u32 {
-            locks.extend(kind.area(layout).at(index).map(|at| field!(at, ObjectHeader, lock)));
+        for index in 0..kind.slots(layout) as u32 {
+            locks.extend(kind.slot(layout, index).map(|at| field!(at, ObjectHeader, lock)));
         }
     }
-    locks.extend((0..layout.futexes.count as u32).filter_map(|index| layout.futexes.at(index)));
+    let buckets = (0..layout.futexes.count as u32).filter_map(|index| layout.futexes.at(index));
+    locks.extend(buckets.map(|bucket| field!(bucket, FutexBucket, lock)));
     locks.into_iter().try_for_each(|lock| mend(lock).map_err(Failure::from))
 }
 
@@ -142,25 +140,26 @@ fn repair_objects(context: &Context) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     for kind in Kind::ALL {
-        for index in 0..kind.area(layout).count as u32 {
+        for index in 0..kind.slots(layout) as u32 {
             let slot = table::slot_at(layout, kind, index)?;
             let slot_state = table::slot_state(map, slot)?;
             let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
             let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Dying);
             match kind {
                 Kind::Segment if slot_state.is(ObjectState::Creating) => {
-                    let maker = load_word(map, field!(slot, ShmSlot, maker));
-                    let maker = maker?;
+                    let slot = table::segment_at(layout, index)?;
+                    let maker = load_word(map, field!(slot, ShmSlot, maker))?;
                     if !is_somebody(context, maker)? {
                         create::abandon_segment(context, &lock_context, object_slot);
                     }
                 }
                 Kind::Semaphore if there => {
+                    let slot = table::set_at(layout, index)?;
                     let set = Set::read(context.pool(), object_slot, slot)?;
                     sem::serve::recover_set(context, &lock_context, &set)?;
                 }
                 Kind::Queue if there => {
-                    let queue = Queue { index, sequence: object_slot.sequence, slot };
+                    let queue = Queue::at(object_slot, table::queue_at(layout, index)?);
                     msg::serve::recover_queue(context, &lock_context, &queue)?;
                 }
                 _ => {}
@@ -193,7 +192,7 @@ fn repair_counters(context: &Context) -> Result<(), Failure> {
         let mut pages = 0u32;
         for kind in Kind::ALL {
             let mut used = 0;
-            for index in 0..kind.area(layout).count as u32 {
+            for index in 0..kind.slots(layout) as u32 {
                 let slot = table::slot_at(layout, kind, index)?;
                 let state = txn.get(field!(slot, ObjectHeader, state))? & 0xff;
                 if state == ObjectState::Free as u32 {
@@ -201,6 +200,7 @@ fn repair_counters(context: &Context) -> Result<(), Failure> {
                 }
                 used += 1;
                 if kind == Kind::Segment {
+                    let slot = table::segment_at(layout, index)?;
                     pages = pages.saturating_add(txn.get(field!(slot, ShmSlot, pages))?);
                 }
             }

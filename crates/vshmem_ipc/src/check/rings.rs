@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
-use vshmem_wire::{
-    CELL_BYTES, LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MsgSlot, ObjectState,
-    QueueMode, RING_INLINE_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS, RingReserve,
-};
+use vshmem_wire::{CELL_BYTES, LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MsgSlot, ObjectState, Place, QueueMode, RING_INLINE_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell, RingReserve};
 
 use crate::check::checker::Checker;
 use crate::check::heap::{Use, Uses};
@@ -25,14 +22,14 @@ use crate::registry::table;
 #[derive(Clone, Copy)]
 struct InTable {
     index: u32,
-    slot: u64,
+    slot: Place<MsgSlot>,
     in_use: Option<RingInUse>,
 }
 
 impl Checker<'_> {
     pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::slot_at(self.layout, Kind::Queue, index)?;
+            let slot = table::queue_at(self.layout, index)?;
             let mode = self.word(field!(slot, MsgSlot, mode))?;
             let in_use = RingInUse::of(mode);
             if in_use.is_none() && mode != QueueMode::List as u64 {
@@ -58,7 +55,7 @@ impl Checker<'_> {
     pub(super) fn long_rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let queues: BTreeSet<u32> = objects.of(Kind::Queue).map(|(index, _)| index).collect();
         for index in 0..self.layout.msg.count as u32 {
-            let slot = table::slot_at(self.layout, Kind::Queue, index)?;
+            let slot = table::queue_at(self.layout, index)?;
             let Some(unit) = self.get(field!(slot, MsgSlot, long_ring))?.checked_sub(1) else {
                 continue;
             };
@@ -101,16 +98,16 @@ impl Checker<'_> {
     }
 
     /// The ring of `N` slots that begins at `base`, as it will be.
-    fn words_of<const N: usize>(&self, base: u64) -> Result<MessageRing<N>, Fault> {
+    fn words_of<const N: usize>(&self, base: Place<[RawCell; N]>) -> Result<MessageRing<N>, Fault> {
         let mut words = [0; N];
         for (word, nth) in words.iter_mut().zip(0..) {
-            *word = self.word(base + nth * CELL_BYTES)?;
+            *word = self.word(base.element(nth))?;
         }
         Ok(MessageRing::of(base, words))
     }
 
     /// The types of the messages in the ring that the queue in a slot uses.
-    pub(super) fn kinds_in_ring(&self, slot: u64) -> Result<BTreeSet<i64>, Fault> {
+    pub(super) fn kinds_in_ring(&self, slot: Place<MsgSlot>) -> Result<BTreeSet<i64>, Fault> {
         match RingInUse::of(self.word(field!(slot, MsgSlot, mode))?) {
             None => Ok(BTreeSet::new()),
             Some(RingInUse::Short) => {
@@ -134,7 +131,7 @@ impl Checker<'_> {
             .collect()
     }
 
-    fn only_the_ring_has_messages(&mut self, index: u32, slot: u64) -> Result<(), Fault> {
+    fn only_the_ring_has_messages(&mut self, index: u32, slot: Place<MsgSlot>) -> Result<(), Fault> {
         for (at, what) in [
             (field!(slot, MsgSlot, head), "there are messages in its list"),
             (field!(slot, MsgSlot, send_head), "a sender sleeps"),
@@ -150,7 +147,7 @@ impl Checker<'_> {
     fn reserve_of(
         &mut self,
         index: u32,
-        slot: u64,
+        slot: Place<MsgSlot>,
         ring: &MessageRing<RING_SLOTS>,
         uses: &mut Uses,
     ) -> Result<(), Fault> {
@@ -186,7 +183,7 @@ impl Checker<'_> {
     fn messages_in<const N: usize>(
         &mut self,
         index: u32,
-        slot: u64,
+        slot: Place<MsgSlot>,
         ring: &MessageRing<N>,
         uses: &mut Uses,
     ) -> Result<(), Fault> {

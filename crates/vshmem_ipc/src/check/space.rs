@@ -126,7 +126,7 @@ impl Checker<'_> {
     fn count_long_rings(&self) -> Result<u32, Fault> {
         let mut rings = 0;
         for queue in 0..self.layout.msg.count as u32 {
-            let slot = table::slot_at(self.layout, Kind::Queue, queue)?;
+            let slot = table::queue_at(self.layout, queue)?;
             rings += u32::from(self.get(field!(slot, MsgSlot, long_ring))? != 0);
         }
         Ok(rings)

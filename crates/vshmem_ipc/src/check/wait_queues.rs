@@ -4,10 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{
-    ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot,
-    WaitKind, WaitState,
-};
+use vshmem_wire::{AddressWait, ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, Place, RawCell, ReceiveWait, SemSlot, SemWord, SemaphoreWait, SendWait, ThreadSlot, WaitKind, WaitState};
 
 use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::ClientTable;
@@ -33,7 +30,7 @@ impl Checker<'_> {
         let layout = self.layout;
         let mut seen = HashSet::new();
         for (index, slot_state) in objects.of(Kind::Semaphore) {
-            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            let slot = table::set_at(layout, index)?;
             let wait_queue = set::wait_queue_of(slot);
             let place = (name_of(Kind::Semaphore), index);
             let waiters = self.wait_queue(place, WaitKind::Semaphore, wait_queue, &mut seen)?;
@@ -51,7 +48,7 @@ impl Checker<'_> {
             }
         }
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::slot_at(layout, Kind::Queue, index)?;
+            let slot = table::queue_at(layout, index)?;
             for kind in [WaitKind::Receive, WaitKind::Send, WaitKind::Notify] {
                 let wait_queue = crate::msg::queue::wait_queue_of(slot, kind as u32);
                 let place = (name_of(Kind::Queue), index);
@@ -89,7 +86,7 @@ impl Checker<'_> {
             }
             for thread in waiters {
                 let at = thread_at(self.layout, thread)?;
-                let offset = self.plain(field!(at, ThreadSlot, argument))?;
+                let offset = self.plain(field!(at.address_wait(), AddressWait, offset))?;
                 if Bucket::of(self.layout, offset).map(|own| own.index) != Ok(index) {
                     self.wrong(format!(
                         "thread slot {thread} waits for offset {offset:#x} in wait queue by address {index}"
@@ -145,38 +142,39 @@ impl Checker<'_> {
         Ok(waiters)
     }
 
-    fn plain(&self, at: u64) -> Result<u64, Fault> {
+    fn plain(&self, at: Place<u64>) -> Result<u64, Fault> {
         Ok(self.pool.map().load(at, Ordering::Relaxed)?)
     }
 
     /// The semaphore that blocks a waiter has its fast path closed, and does block.
-    fn waiter_at_set(&mut self, index: u32, slot: u64, thread: u32) -> Result<(), Fault> {
+    fn waiter_at_set(&mut self, index: u32, slot: Place<SemSlot>, thread: u32) -> Result<(), Fault> {
         let at = thread_at(self.layout, thread)?;
         let semaphores = self.get(field!(slot, SemSlot, count))?;
-        let Ok(base) = Chunk(self.get(field!(slot, SemSlot, words))?).offset(self.layout) else {
+        let unit = self.get(field!(slot, SemSlot, words))?;
+        let Ok(base) = Chunk(unit).place::<RawCell>(self.layout) else {
             return Ok(());
         };
         let blocked = self.get(field!(at, ThreadSlot, blocked))? & 0xffff;
         if blocked >= semaphores
-            || base + u64::from(semaphores) * CELL_BYTES > self.layout.heap.end()
+            || base.nth(semaphores.into()).offset() > self.layout.heap.end()
         {
             self.wrong(format!(
                 "thread slot {thread} is blocked at semaphore {blocked} of set {index}, which has {semaphores}"
             ));
             return Ok(());
         }
-        if !SemWord::unpack(self.word(base + u64::from(blocked) * CELL_BYTES)?).slow {
+        if !SemWord::unpack(self.word(base.nth(blocked.into()))?).slow {
             self.wrong(format!(
                 "semaphore {blocked} of set {index} can be changed past thread slot {thread}, which waits for it"
             ));
         }
-        let count = self.plain(field!(at, ThreadSlot, count))?;
+        let count = self.plain(field!(at.semaphore_wait(), SemaphoreWait, count))?;
         if count == 0 || count > INLINE_OPS as u64 {
             return Ok(());
         }
         let mut values = std::collections::HashMap::new();
         for nth in 0..count {
-            let operation = Operation::unpack(self.plain(field!(at, ThreadSlot, ops) + nth * 8)?);
+            let operation = Operation::unpack(self.plain(field!(at.semaphore_wait(), SemaphoreWait, operations).element(nth))?);
             let number = u32::from(operation.number);
             if number >= semaphores {
                 self.wrong(format!(
@@ -184,7 +182,7 @@ impl Checker<'_> {
                 ));
                 return Ok(());
             }
-            let word = SemWord::unpack(self.word(base + u64::from(number) * CELL_BYTES)?);
+            let word = SemWord::unpack(self.word(base.nth(u64::from(number)))?);
             let array = ArrayWord::unpack(self.word(field!(slot, SemSlot, array))?);
             let tentative = if word.tentative { array.value_of(word) } else { None };
             let now = tentative.unwrap_or(word.value);
@@ -203,7 +201,7 @@ impl Checker<'_> {
     }
 
     /// The types of the messages in the queue of a slot.
-    fn kinds(&self, slot: u64) -> Result<BTreeSet<i64>, Fault> {
+    fn kinds(&self, slot: Place<MsgSlot>) -> Result<BTreeSet<i64>, Fault> {
         let mut kinds = BTreeSet::new();
         let mut next = self.get(field!(slot, MsgSlot, head))?;
         for _ in 0..self.layout.unit_meta.count {
@@ -223,7 +221,7 @@ impl Checker<'_> {
     fn waiter_at_queue(
         &mut self,
         index: u32,
-        slot: u64,
+        slot: Place<MsgSlot>,
         thread: u32,
         wait_kind: WaitKind,
         kinds: &BTreeSet<i64>,
@@ -233,7 +231,7 @@ impl Checker<'_> {
             // Whether it is told depends on what was there when the first message came.
             false
         } else if wait_kind == WaitKind::Send {
-            let size = self.plain(field!(at, ThreadSlot, size))?;
+            let size = self.plain(field!(at.send_wait(), SendWait, size))?;
             let limit = u64::from(self.get(field!(slot, MsgSlot, limit))?);
             let bytes = u64::from(self.get(field!(slot, MsgSlot, bytes))?);
             let count = u64::from(self.get(field!(slot, MsgSlot, count))?);
@@ -242,8 +240,8 @@ impl Checker<'_> {
                 most => count < most,
             }
         } else {
-            let mode = self.plain(field!(at, ThreadSlot, count))?;
-            let kind = self.plain(field!(at, ThreadSlot, argument))?;
+            let mode = self.plain(field!(at.receive_wait(), ReceiveWait, mode))?;
+            let kind = self.plain(field!(at.receive_wait(), ReceiveWait, mtype))?;
             let search = Search::unpack(mode, kind);
             let mode = self.word(field!(slot, MsgSlot, mode))?;
             let awaited = AwaitedTypes::in_mode(mode);

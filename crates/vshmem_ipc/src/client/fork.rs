@@ -226,7 +226,7 @@ fn copy_some(
         step.added[step.adds] = (held, count);
         step.adds += 1;
     }
-    Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+    Err(Fault::corrupt(layout.attaches.offset(), "an attach list without an end"))
 }
 
 /// A step of copying attaches.

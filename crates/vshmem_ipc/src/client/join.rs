@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Fault, SlotGuard, SlotOwner, Txn, field, load_cell, load_value, with_lock};
-use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Registry};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry};
 
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Upcalls, WakeScope, await_slot};
@@ -102,7 +102,7 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
             }
         }
     }
-    let table = context.pool.layout().domains.offset;
+    let table = context.pool.layout().domains.offset();
     Err(Fault::corrupt(table, "a domain that cannot be reaped").into())
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn enter(
 }
 
 /// Notes in a client's slot whose file this process's wait words lie in.
-fn name_words(context: &Context, txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault> {
+fn name_words(context: &Context, txn: &mut Txn<'_>, slot: Place<ClientSlot>) -> Result<(), Fault> {
     let owner = context.domain_users.as_ref().map(|here| here.own);
     let uid = owner.map_or(0, |owner| owner.uid.wrapping_add(1));
     txn.update(field!(slot, ClientSlot, words_uid), uid)?;
@@ -199,7 +199,7 @@ fn reap_gone(context: &Context, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), J
     let slot_guard = joining_slot_guard(context)?;
     let lock_context = context.lock_context_of(&slot_guard);
     let rows = client_rows::local_clients(&context.pool, context.domain()).map_err(|_| {
-        JoinError::Damaged(Fault::corrupt(context.pool.layout().clients.offset, "client table"))
+        JoinError::Damaged(Fault::corrupt(context.pool.layout().clients.offset(), "client table"))
     })?;
     for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
         reap::reap_client(context, &lock_context, row.id)?;

@@ -100,7 +100,7 @@ const UNKNOWN_DOMAIN: u32 = 127;
 
 /// One of the ways in which a [`SlotCache`] gives a slot.
 type TakeSlot<'a> =
-    fn(&'a SlotCache, &'a Map, Area, SlotOwner) -> Result<Option<SlotGuard<'a>>, Fault>;
+    fn(&'a SlotCache, &'a Map, Area<ThreadSlot>, SlotOwner) -> Result<Option<SlotGuard<'a>>, Fault>;
 
 /// Takes a thread slot when there was none just now. The reserved ones are used by calls that do
 /// not sleep, so one is free soon; all stay taken only while as many processes are stopped.
@@ -139,8 +139,8 @@ impl Context {
         let (words, domain_users) = match words {
             Some(file) => (WaitWords::new(file.words, 0, 4), file.domain_users),
             None => {
-                let base = field!(threads.offset, ThreadSlot, doorbell);
-                (WaitWords::new(Arc::clone(pool.map()), base, threads.stride), None)
+                let base = field!(threads.first(), ThreadSlot, doorbell).offset();
+                (WaitWords::new(Arc::clone(pool.map()), base, size_of::<ThreadSlot>() as u64), None)
             }
         };
         Self {
@@ -319,7 +319,7 @@ impl Context {
         LockContext {
             map: self.pool.map(),
             threads: layout.threads,
-            words_end: layout.data.offset,
+            words_end: layout.data.offset(),
             slot: slot_guard.slot,
             slot_cache: &self.slot_cache,
         }

@@ -60,7 +60,7 @@ impl ReportedSizes {
         kind: Kind,
         object_slot: ObjectSlot,
         size: u32,
-        slot: u64,
+        slot: impl Into<u64>,
     ) -> Result<(), Failure> {
         let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
         let at = self.at(kind, object_slot.index);

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{FutexBucket, Layout, futex_bucket};
+use vshmem_wire::{FutexBucket, Layout, Place, RawCell, futex_bucket};
 
 use crate::wait::wait_queue::WaitQueue;
 
@@ -10,7 +10,7 @@ use crate::wait::wait_queue::WaitQueue;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bucket {
     pub index: u32,
-    pub at: u64,
+    pub at: Place<FutexBucket>,
 }
 
 impl Bucket {
@@ -19,7 +19,7 @@ impl Bucket {
     /// # Errors
     /// EINVAL when no word of a program lies there.
     pub fn of(layout: &Layout, offset: u64) -> Result<Self, Errno> {
-        let data = layout.data.offset..layout.data.end();
+        let data = layout.data.offset()..layout.data.end();
         if !data.contains(&offset) || !offset.is_multiple_of(4) {
             return Err(Errno::INVAL);
         }
@@ -32,7 +32,7 @@ impl Bucket {
     /// # Errors
     /// When there are not so many.
     pub fn nth(layout: &Layout, index: u32) -> Result<Self, Fault> {
-        let none = Fault::corrupt(layout.futexes.offset, "no such wait queue by address");
+        let none = Fault::corrupt(layout.futexes.offset(), "no such wait queue by address");
         Ok(Self { index, at: layout.futexes.at(index).ok_or(none)? })
     }
 
@@ -47,7 +47,7 @@ impl Bucket {
     }
 
     /// The cell that counts the waiters.
-    pub fn length(self) -> u64 {
+    pub fn length(self) -> Place<RawCell> {
         field!(self.at, FutexBucket, count)
     }
 }

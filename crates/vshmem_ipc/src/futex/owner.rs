@@ -15,8 +15,8 @@ pub(crate) fn has_ended(context: &Context, owner: LockOwner) -> bool {
         let slot = client_at(layout, owner.slot())?;
         // Barrier ENDED of `vshmem_sync::process_shared`: pairs with the change of the state when
         // the client is reaped, before those who sleep are woken.
-        let state = map.load(field!(slot, ClientSlot, state), Ordering::SeqCst)? as u32;
-        let taken = map.load(field!(slot, ClientSlot, taken), Ordering::SeqCst)?;
+        let state = map.load(field!(slot, ClientSlot, state).word(), Ordering::SeqCst)? as u32;
+        let taken = map.load(field!(slot, ClientSlot, taken).word(), Ordering::SeqCst)?;
         let is_there = state == ClientState::Active as u32 || state == ClientState::Reserved as u32;
         Ok(is_there && owner.is_of(taken))
     };

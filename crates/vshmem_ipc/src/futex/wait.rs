@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled, sleep_shortly};
 use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, field, load_value, with_lock};
-use vshmem_wire::{Registry, ThreadSlot, WaitKind};
+use vshmem_wire::{AddressWait, Registry, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -166,7 +166,7 @@ fn enter(
     with_lock(context.lock_context_of(slot_guard), wait_queue.lock, "futex-wait", |txn| {
         // A plain word: no thread reads it before the slot is in a wait queue.
         let map = txn.lock_context().map;
-        map.store(field!(at, ThreadSlot, argument), offset, Ordering::Relaxed)?;
+        map.store(field!(at.address_wait(), AddressWait, offset), offset, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), process_ref)?;
         wait_queue::enqueue(txn, layout, wait_queue, slot_guard, WaitKind::Address, bucket.index)
     })

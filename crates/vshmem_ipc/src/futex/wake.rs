@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, fence};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, Woke, field, load_value, with_lock};
-use vshmem_wire::{Layout, ThreadSlot, WaitState};
+use vshmem_wire::{AddressWait, Layout, ThreadSlot, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -101,7 +101,7 @@ fn find(
     let most = AT_ONCE.min(most as usize);
     let (mut found, mut more) = (ArrayVec::new(), false);
     wait_queue::walk(txn, layout, bucket.wait_queue(), |txn, slot| {
-        let at = field!(thread_at(layout, slot)?, ThreadSlot, argument);
+        let at = field!(thread_at(layout, slot)?.address_wait(), AddressWait, offset);
         let sleeps_at = txn.lock_context().map.load(at, Ordering::Relaxed)?;
         if offset.is_none_or(|offset| offset == sleeps_at) {
             more = found.len() == most;

@@ -3,9 +3,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, load_value, load_word};
-use vshmem_wire::{
-    ClientId, MsgSlot, ProcessRef, ShmSlot, ThreadSlot, WaitCounts, WaitKind, WaitState, tag_at,
-};
+use vshmem_wire::{ClientId, MsgSlot, Place, ProcessRef, RawCell, ShmSlot, ThreadSlot, WaitCounts, WaitKind, WaitState};
 
 use crate::error::Failure;
 use crate::listing::address::address_of;
@@ -28,7 +26,7 @@ pub(crate) fn object_activities(pool: &Pool) -> Result<Vec<ObjectActivity>, Fail
             let slot = table::slot_at(pool.layout(), row.kind, row.index)?;
             let before = table::slot_state(pool.map(), slot)?;
             let object_slot = ObjectSlot { index: row.index, sequence: before.sequence };
-            let activity = object_activity(pool, row, object_slot, slot)?;
+            let activity = object_activity(pool, row, object_slot)?;
             if table::slot_state(pool.map(), slot)?.sequence == before.sequence {
                 rows.push(activity);
             }
@@ -41,18 +39,23 @@ fn object_activity(
     pool: &Pool,
     row: ObjectRow,
     object_slot: ObjectSlot,
-    slot: u64,
 ) -> Result<ObjectActivity, Fault> {
-    let map = pool.map();
+    let (map, layout) = (pool.map(), pool.layout());
     let mut seen = (0, 0);
     let (count, modulus) = match row.kind {
         // Each attach and each detach writes the number of attaches.
-        Kind::Segment => (map.load(field!(slot, ShmSlot, attached).tag(), Ordering::Acquire)?, 0),
-        Kind::Semaphore => (Set::read(pool, object_slot, slot)?.operations(map)?, 0),
+        Kind::Segment => {
+            let attached = field!(table::segment_at(layout, row.index)?, ShmSlot, attached);
+            (map.load(attached.tag(), Ordering::Acquire)?, 0)
+        }
+        Kind::Semaphore => {
+            let slot = table::set_at(layout, row.index)?;
+            (Set::read(pool, object_slot, slot)?.operations(map)?, 0)
+        }
         Kind::Queue => {
-            let queue = Queue::at(object_slot, slot);
-            seen = sizes(map, pool.layout(), &queue)?;
-            (sent(map, pool.layout(), &queue)?.into(), 1 << 32)
+            let queue = Queue::at(object_slot, table::queue_at(layout, row.index)?);
+            seen = sizes(map, layout, &queue)?;
+            (sent(map, layout, &queue)?.into(), 1 << 32)
         }
     };
     let id = object_slot.id();
@@ -83,7 +86,7 @@ pub(crate) fn thread_activities(pool: &Pool) -> Result<Vec<ThreadActivity>, Fail
 }
 
 /// What the thread in a slot waits for, if it does, as far as its own words say.
-fn thread_wait(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
+fn thread_wait(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<ThreadWait>, Fault> {
     let map = pool.map();
     if load_value(map, field!(at, ThreadSlot, wait))? != WaitState::Waiting as u32 {
         return Ok(None);
@@ -105,11 +108,11 @@ fn thread_wait(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
     // What it waits at may have gone just now, or be what a peer has made up.
     let Ok(slot) = table::slot_at(pool.layout(), object, index) else { return Ok(None) };
     let object_slot = ObjectSlot { index, sequence: table::slot_state(map, slot)?.sequence };
-    let last = last_active(pool, object_slot, slot, awaited)?;
+    let last = last_active(pool, object_slot, awaited)?;
     Ok(Some(ThreadWait { kind: object, id: object_slot.id(), awaited, last }))
 }
 
-fn wait_by_address(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
+fn wait_by_address(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<ThreadWait>, Fault> {
     let Some(address) = address_of(pool, at)? else { return Ok(None) };
     let slot = table::slot_at(pool.layout(), Kind::Segment, address.segment)?;
     let sequence = table::slot_state(pool.map(), slot)?.sequence;
@@ -122,20 +125,24 @@ fn wait_by_address(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
 fn last_active(
     pool: &Pool,
     object_slot: ObjectSlot,
-    slot: u64,
     awaited: Awaited,
 ) -> Result<Option<ProcessRef>, Fault> {
-    let map = pool.map();
+    let (map, layout) = (pool.map(), pool.layout());
+    let last_at_queue = |field: fn(Place<MsgSlot>) -> Place<RawCell>| {
+        let slot = table::queue_at(layout, object_slot.index)?;
+        load_value(map, field(slot)).map(ProcessRef::unpack)
+    };
     let process_ref = match awaited {
         Awaited::Semaphore { number, .. } => {
+            let slot = table::set_at(layout, object_slot.index)?;
             let Ok(set) = Set::read(pool, object_slot, slot) else { return Ok(None) };
             if number >= set.count {
                 return Ok(None);
             }
             last_operator(pool, &set, number)?
         }
-        Awaited::Message => ProcessRef::unpack(load_value(map, field!(slot, MsgSlot, sender))?),
-        Awaited::Room => ProcessRef::unpack(load_value(map, field!(slot, MsgSlot, receiver))?),
+        Awaited::Message => last_at_queue(|slot| field!(slot, MsgSlot, sender))?,
+        Awaited::Room => last_at_queue(|slot| field!(slot, MsgSlot, receiver))?,
         Awaited::Address { .. } => return Ok(None),
     };
     Ok((process_ref.pid != 0).then_some(process_ref))

@@ -2,7 +2,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, load_value};
-use vshmem_wire::{ObjectState, PAGE_BYTES, ShmSlot, ThreadSlot};
+use vshmem_wire::{AddressWait, ObjectState, PAGE_BYTES, Place, ShmSlot, ThreadSlot};
 
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
@@ -16,14 +16,14 @@ pub(super) struct Address {
 }
 
 /// Where the thread in the slot at `at` sleeps; `None` when the segment has gone.
-pub(super) fn address_of(pool: &Pool, at: u64) -> Result<Option<Address>, Fault> {
+pub(super) fn address_of(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<Address>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
-    let offset = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
-    let Some(inside) = offset.checked_sub(layout.data.offset) else { return Ok(None) };
+    let offset = map.load(field!(at.address_wait(), AddressWait, offset), Ordering::Relaxed)?;
+    let Some(inside) = offset.checked_sub(layout.data.offset()) else { return Ok(None) };
     let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
     for segment in 0..high.min(layout.shm.count as u32) {
-        let slot = table::slot_at(layout, Kind::Segment, segment)?;
-        let slot_state = table::slot_state(map, slot)?;
+        let slot = table::segment_at(layout, segment)?;
+        let slot_state = table::slot_state(map, slot.header())?;
         if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
             continue;
         }

@@ -1,10 +1,7 @@
 //! The clients of a pool, what they have attached and where they wait.
 
 use vshmem_sync::{Fault, field, load_value, load_word};
-use vshmem_wire::{
-    ATTACHED_QUEUE, AttachSlot, ClientId, ClientSlot, ClientState, Registry, ThreadSlot, WaitKind,
-    WaitState,
-};
+use vshmem_wire::{ATTACHED_QUEUE, AttachSlot, ClientId, ClientSlot, ClientState, Place, Registry, ThreadSlot, WaitKind, WaitState};
 
 use crate::error::Failure;
 use crate::listing::address;
@@ -47,7 +44,7 @@ pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
     Ok(rows)
 }
 
-pub(crate) fn attaches_of(pool: &Pool, client: u64) -> Result<u32, Fault> {
+pub(crate) fn attaches_of(pool: &Pool, client: Place<ClientSlot>) -> Result<u32, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let mut next = load_value(map, field!(client, ClientSlot, attaches))?;
     let mut total = 0u32;

@@ -1,10 +1,7 @@
 //! The objects of a pool, and the locks that are held.
 
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
-use vshmem_wire::{
-    AttachCount, ClientId, MsgSlot, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, ProcessRef,
-    Registry, SemSlot, ShmSlot, ThreadSlot,
-};
+use vshmem_wire::{AttachCount, ClientId, MsgSlot, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Place, ProcessRef, RawCell, Registry, SemSlot, ShmSlot, ThreadSlot};
 
 use crate::error::Failure;
 use crate::listing::rows::{FoundBy, LockRow, ObjectDetails, ObjectRow, Particulars, Usage};
@@ -27,17 +24,18 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
     let slot = table::slot_at(layout, row.kind, row.index)?;
     let slot_state = table::slot_state(map, slot)?;
     let object_slot = ObjectSlot { index: row.index, sequence: slot_state.sequence };
-    let get = |at: u64| load_value(map, at);
-    let process_ref = |at: u64| get(at).map(ProcessRef::unpack);
+    let get = |at: Place<RawCell>| load_value(map, at);
+    let process_ref = |at: Place<RawCell>| get(at).map(ProcessRef::unpack);
     let particulars = match row.kind {
         Kind::Segment => {
+            let slot = table::segment_at(layout, row.index)?;
             let low = get(field!(slot, ShmSlot, size_low))?;
             let high = get(field!(slot, ShmSlot, size_high))?;
             let first = get(field!(slot, ShmSlot, first_page))?;
             let used = load_word(map, field!(slot, ShmSlot, attached))?;
             let used = AttachCount::unpack(used);
             Particulars::Segment {
-                offset: layout.data.offset + u64::from(first) * PAGE_BYTES,
+                offset: layout.data.offset() + u64::from(first) * PAGE_BYTES,
                 bytes: u64::from(high) << 32 | u64::from(low),
                 attached: used.attached,
                 opened: used.opened,
@@ -46,12 +44,16 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
                 last: process_ref(field!(slot, ShmSlot, last))?,
             }
         }
-        Kind::Semaphore => Particulars::Semaphore {
-            count: get(field!(slot, SemSlot, count))?,
-            operated: get(field!(slot, ObjectHeader, used))?,
-            last: set::last_operator(pool, &Set::read(pool, object_slot, slot)?, 0)?,
-        },
+        Kind::Semaphore => {
+            let slot = table::set_at(layout, row.index)?;
+            Particulars::Semaphore {
+                count: get(field!(slot, SemSlot, count))?,
+                operated: get(field!(slot, SemSlot, header.used))?,
+                last: set::last_operator(pool, &Set::read(pool, object_slot, slot)?, 0)?,
+            }
+        }
         Kind::Queue => {
+            let slot = table::queue_at(layout, row.index)?;
             let (count, bytes) = crate::msg::status::totals(map, pool.layout(), slot)?;
             Particulars::Queue {
                 bytes,
@@ -69,18 +71,18 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
         kind: row.kind,
         index: row.index,
         id: object_slot.id(),
-        found_by: found_by(pool, row.kind, slot)?,
+        found_by: found_by(pool, row.kind, row.index, slot)?,
         permission: Permission::read(map, slot)?,
         changed: get(field!(slot, ObjectHeader, changed))?,
         particulars,
     })
 }
 
-fn found_by(pool: &Pool, kind: Kind, slot: u64) -> Result<FoundBy, Fault> {
+fn found_by(pool: &Pool, kind: Kind, index: u32, slot: Place<ObjectHeader>) -> Result<FoundBy, Fault> {
     if kind == Kind::Semaphore {
         return Ok(FoundBy::Key);
     }
-    let word = load_word(pool.map(), name::cell_at(kind, slot)?)?;
+    let word = load_word(pool.map(), name::cell_at(pool.layout(), kind, index)?)?;
     if !ObjectName::is_posix(word) {
         return Ok(FoundBy::Key);
     }
@@ -143,7 +145,7 @@ pub(crate) fn objects(pool: &Pool, kind: Kind) -> Result<Vec<ObjectRow>, Failure
     let look = || -> Result<Vec<ObjectRow>, Fault> {
         let high = load_value(map, per_kind!(layout, high_water, kind))?;
         let mut rows = Vec::new();
-        for index in 0..high.min(kind.area(layout).count as u32) {
+        for index in 0..high.min(kind.slots(layout) as u32) {
             let slot = table::slot_at(layout, kind, index)?;
             let slot_state = table::slot_state(map, slot)?;
             if slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed) {

@@ -2,6 +2,7 @@
 
 use vshmem_sync::{Decision, Fault, LockContext, Txn};
 
+use vshmem_wire::{Place, RawCell};
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
 use crate::memory::chunks;
@@ -10,7 +11,7 @@ use crate::memory::chunks;
 pub(crate) fn run<'a, T>(
     context: &'a Context,
     lock_context: &LockContext<'a>,
-    lock: u64,
+    lock: Place<RawCell>,
     name: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Result<T, Fault>,
 ) -> Result<T, Failure> {
@@ -21,7 +22,7 @@ pub(crate) fn run<'a, T>(
 pub(crate) fn decide<'a, T>(
     context: &'a Context,
     lock_context: &LockContext<'a>,
-    lock: u64,
+    lock: Place<RawCell>,
     name: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
 ) -> Result<T, Failure> {
@@ -35,12 +36,12 @@ pub(crate) fn decide<'a, T>(
     for entries in LONGER {
         let bytes = (entries * size_of::<vshmem_wire::IntentEntry>()) as u64;
         let chunk = chunks::take(context, lock_context, bytes)?;
-        let offset = chunk.offset(context.pool().layout())?;
+        let overflow = chunk.place(context.pool().layout())?;
         let done = vshmem_sync::decide_with_lock_long(
             *lock_context,
             lock,
             name,
-            offset,
+            overflow,
             entries,
             &mut body,
         );

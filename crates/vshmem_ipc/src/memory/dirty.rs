@@ -7,13 +7,13 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, load_cell, load_value};
-use vshmem_wire::{Layout, PAGES_PER_MARK};
+use vshmem_wire::{Layout, PAGES_PER_MARK, Place, RawCell};
 
 /// How often a change of a cell is tried: others change other bits of it now and then.
 const MOST_TRIES: u32 = 10_000;
 
-fn mark_at(layout: &Layout, page: u32) -> Result<u64, Fault> {
-    let none = Fault::corrupt(layout.dirty.offset, "no such data page");
+fn mark_at(layout: &Layout, page: u32) -> Result<Place<RawCell>, Fault> {
+    let none = Fault::corrupt(layout.dirty.offset(), "no such data page");
     layout.dirty.at(page / PAGES_PER_MARK).ok_or(none)
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn mark(
     Ok(())
 }
 
-fn change(map: &Map, at: u64, bits: u32, dirty: bool) -> Result<(), Fault> {
+fn change(map: &Map, at: Place<RawCell>, bits: u32, dirty: bool) -> Result<(), Fault> {
     for _ in 0..MOST_TRIES {
         let seen = load_cell(map, at)?;
         let before = seen.value();

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{CELL_BYTES, ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
+use vshmem_wire::{CELL_BYTES, ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Place, RawCell, Registry};
 
 /// Pages that were handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct Extent {
 #[derive(Debug, Clone, Copy)]
 struct Row {
     slot: u32,
-    at: u64,
+    at: Place<ExtentSlot>,
     state: u32,
     first: u32,
     pages: u32,
@@ -57,22 +57,22 @@ pub(crate) fn bin_of(pages: u32) -> usize {
     (pages.max(1).ilog2() as usize).min(PAGE_BINS - 1)
 }
 
-pub(crate) fn bin_at(layout: &Layout, bin: usize) -> u64 {
-    registry!(layout, page_bins) + bin as u64 * CELL_BYTES
+pub(crate) fn bin_at(layout: &Layout, bin: usize) -> Place<RawCell> {
+    registry!(layout, page_bins).element(bin as u64)
 }
 
-pub(crate) fn slot_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
-    layout.extents.at(slot).ok_or(Fault::corrupt(layout.extents.offset, "no such extent"))
+pub(crate) fn slot_at(layout: &Layout, slot: u32) -> Result<Place<ExtentSlot>, Fault> {
+    layout.extents.at(slot).ok_or_else(|| Fault::corrupt(layout.extents.first(), "no such extent"))
 }
 
 /// One free extent over all pages.
 pub(crate) fn format(map: &Map, layout: &Layout) -> Result<(), Fault> {
     let pages = pages_in(layout);
     let at = slot_at(layout, 0)?;
-    map.store(at!(at, pages), pages.into(), Ordering::Relaxed)?;
-    map.store(at!(at, state), ExtentState::Free as u64, Ordering::Relaxed)?;
-    map.store(bin_at(layout, bin_of(pages)), 1, Ordering::Relaxed)?;
-    map.store(registry!(layout, extents_high), 1, Ordering::Relaxed)?;
+    map.store(at!(at, pages).word(), pages.into(), Ordering::Relaxed)?;
+    map.store(at!(at, state).word(), ExtentState::Free as u64, Ordering::Relaxed)?;
+    map.store(bin_at(layout, bin_of(pages)).word(), 1, Ordering::Relaxed)?;
+    map.store(registry!(layout, extents_high).word(), 1, Ordering::Relaxed)?;
     Ok(())
 }
 

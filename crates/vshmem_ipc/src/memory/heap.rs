@@ -10,10 +10,7 @@ use vshmem_sync::{
     Fault, LockContext, Txn, claim_word, crash_point, field, load_cell, load_value, load_word,
     with_lock,
 };
-use vshmem_wire::{
-    CHUNK_CLASSES, ClientId, Layout, RING_CLASS, SLAB_BYTES, SLABS_PER_RING_SLAB, SlabMeta,
-    UNIT_BYTES,
-};
+use vshmem_wire::{CHUNK_CLASSES, ClientId, Layout, Place, RING_CLASS, RawCell, SLABS_PER_RING_SLAB, SLAB_BYTES, SlabMeta, UNIT_BYTES};
 
 use crate::context::Context;
 use crate::context::chunk_cache::ChunkCache;
@@ -169,8 +166,8 @@ enum Claim {
 /// relies on the cells that it has read.
 fn claim_chunk(
     map: &Map,
-    owner: u64,
-    class_at: u64,
+    owner: Place<RawCell>,
+    class_at: Place<RawCell>,
     class: u32,
     client: ClientId,
 ) -> Result<Claim, Fault> {

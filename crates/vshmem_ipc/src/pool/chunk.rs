@@ -2,7 +2,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field, load_value};
-use vshmem_wire::{CHUNK_CLASSES, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+use vshmem_wire::{CHUNK_CLASSES, Layout, Place, RawCell, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 
 /// Units per slab.
 pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
@@ -22,28 +22,34 @@ impl Chunk {
     #[inline]
     pub fn offset(self, layout: &Layout) -> Result<u64, Fault> {
         if u64::from(self.0) >= layout.unit_meta.count {
-            return Err(Fault::corrupt(layout.unit_meta.offset, "no such unit"));
+            return Err(Fault::corrupt(layout.unit_meta.offset(), "no such unit"));
         }
-        Ok(layout.heap.offset + u64::from(self.0) * UNIT_BYTES)
+        Ok(layout.heap.offset() + u64::from(self.0) * UNIT_BYTES)
     }
 
-    fn meta(self, layout: &Layout) -> Result<u64, Fault> {
-        layout.unit_meta.at(self.0).ok_or(Fault::corrupt(layout.unit_meta.offset, "no such unit"))
+    /// What the chunk holds, which its user knows.
+    #[inline]
+    pub fn place<T>(self, layout: &Layout) -> Result<Place<T>, Fault> {
+        self.offset(layout).map(Place::at)
     }
 
-    /// Offset of the owner cell.
-    pub fn owner(self, layout: &Layout) -> Result<u64, Fault> {
+    fn meta(self, layout: &Layout) -> Result<Place<UnitMeta>, Fault> {
+        layout.unit_meta.at(self.0).ok_or_else(|| Fault::corrupt(layout.unit_meta.first(), "no such unit"))
+    }
+
+    /// The owner cell.
+    pub fn owner(self, layout: &Layout) -> Result<Place<RawCell>, Fault> {
         Ok(field!(self.meta(layout)?, UnitMeta, owner))
     }
 
-    /// Offset of the link cell.
-    pub fn next(self, layout: &Layout) -> Result<u64, Fault> {
+    /// The link cell.
+    pub fn next(self, layout: &Layout) -> Result<Place<RawCell>, Fault> {
         Ok(field!(self.meta(layout)?, UnitMeta, next))
     }
 }
 
-pub(crate) fn slab_meta(layout: &Layout, slab: u32) -> Result<u64, Fault> {
-    layout.slab_meta.at(slab).ok_or(Fault::corrupt(layout.slab_meta.offset, "no such slab"))
+pub(crate) fn slab_meta(layout: &Layout, slab: u32) -> Result<Place<SlabMeta>, Fault> {
+    layout.slab_meta.at(slab).ok_or_else(|| Fault::corrupt(layout.slab_meta.first(), "no such slab"))
 }
 
 /// Bytes of a chunk of a slab that serves a class; none of any other.

@@ -2,7 +2,7 @@
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, claim_word, field, load_value, load_word};
-use vshmem_wire::{ClientId, ClientListHead, ClientSlot, ClientState, Layout, Registry};
+use vshmem_wire::{ClientId, ClientListHead, ClientSlot, ClientState, Layout, Place, RawCell, Registry};
 
 use crate::pool::open::Pool;
 
@@ -30,7 +30,7 @@ pub struct Process {
 }
 
 /// Whether the slot still holds the client that `client` names.
-pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientId) -> Result<bool, Fault> {
+pub(crate) fn is_in(txn: &mut Txn<'_>, slot: Place<ClientSlot>, client: ClientId) -> Result<bool, Fault> {
     let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
     Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client))
 }
@@ -42,19 +42,19 @@ pub(crate) fn is_same_start(one: u64, other: u64) -> bool {
     one != 0 && other != 0 && one.abs_diff(other) <= 1
 }
 
-pub(crate) fn start_in(txn: &mut Txn<'_>, slot: u64) -> Result<u64, Fault> {
+pub(crate) fn start_in(txn: &mut Txn<'_>, slot: Place<ClientSlot>) -> Result<u64, Fault> {
     let low = txn.get(field!(slot, ClientSlot, start_low))?;
     let high = txn.get(field!(slot, ClientSlot, start_high))?;
     Ok(u64::from(high) << 32 | u64::from(low))
 }
 
 /// Offset of a client slot.
-pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
-    layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<Place<ClientSlot>, Fault> {
+    layout.clients.at(index).ok_or_else(|| Fault::corrupt(layout.clients.first(), "no such client slot"))
 }
 
 /// Offset of a client's slot, also when it has another client by now.
-pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<u64, Fault> {
+pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<Place<ClientSlot>, Fault> {
     client_at(layout, client.slot().unwrap_or(u32::MAX))
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn free_client(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Res
 
 pub(crate) fn write_client(
     txn: &mut Txn<'_>,
-    slot: u64,
+    slot: Place<ClientSlot>,
     state: ClientState,
     domain: u32,
     epoch: u32,
@@ -154,7 +154,7 @@ impl Pool {
     }
 
     /// Start time of the process in a client's slot.
-    pub(crate) fn start_of(&self, slot: u64) -> Result<u64, Fault> {
+    pub(crate) fn start_of(&self, slot: Place<ClientSlot>) -> Result<u64, Fault> {
         let low = load_value(self.map(), field!(slot, ClientSlot, start_low))?;
         let high = load_value(self.map(), field!(slot, ClientSlot, start_high))?;
         Ok(u64::from(high) << 32 | u64::from(low))
@@ -163,7 +163,7 @@ impl Pool {
 
 impl Pool {
     /// Whether a client's slot still is that client's.
-    pub(crate) fn still_holds(&self, slot: u64, client: ClientId) -> Result<bool, Fault> {
+    pub(crate) fn still_holds(&self, slot: Place<ClientSlot>, client: ClientId) -> Result<bool, Fault> {
         let taken = load_word(self.map(), field!(slot, ClientSlot, taken))?;
         Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client))
     }
@@ -187,7 +187,7 @@ impl Pool {
     }
 
     /// Frees a cell that a dead client owns; says whether it did.
-    pub(crate) fn free_if_dead(&self, owner_at: u64) -> Result<bool, Fault> {
+    pub(crate) fn free_if_dead(&self, owner_at: Place<RawCell>) -> Result<bool, Fault> {
         let owner = load_word(self.map(), owner_at)?;
         Ok(self.is_of_dead(owner)? && claim_word(self.map(), owner_at, owner, 0)?)
     }

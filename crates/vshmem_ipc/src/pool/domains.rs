@@ -1,9 +1,7 @@
 //! The domain table: the kernels (and PID namespaces) that use the pool.
 
 use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{
-    CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, RATES, domain_digest,
-};
+use vshmem_wire::{CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, Place, RATES, domain_digest};
 
 use crate::pool::open::Pool;
 use crate::pool::superblock::Text;
@@ -24,16 +22,16 @@ pub struct DomainIdentity {
     pub named: bool,
 }
 
-pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
-    layout.domains.at(index).ok_or(Fault::corrupt(layout.domains.offset, "no such domain slot"))
+pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<Place<DomainSlot>, Fault> {
+    layout.domains.at(index).ok_or_else(|| Fault::corrupt(layout.domains.first(), "no such domain slot"))
 }
 
 /// The domains that are alive, `own` left out: their numbers and slots.
 pub(crate) fn other_alive_domains(
     pool: &Pool,
     own: u32,
-) -> impl Iterator<Item = Result<(u32, u64), Fault>> {
-    let look = |index| -> Result<Option<(u32, u64, u32)>, Fault> {
+) -> impl Iterator<Item = Result<(u32, Place<DomainSlot>), Fault>> {
+    let look = |index| -> Result<Option<(u32, Place<DomainSlot>, u32)>, Fault> {
         let slot = slot_at(pool.layout(), index)?;
         let state = load_value(pool.map(), field!(slot, DomainSlot, state))?;
         // Slots are taken from the first on: the slots behind one that has never been taken are
@@ -83,7 +81,7 @@ pub(crate) fn boot_of(pool: &Pool, index: u32) -> Result<[u32; 4], Fault> {
     let slot = slot_at(pool.layout(), index)?;
     let mut boot = [0; 4];
     for (i, word) in boot.iter_mut().enumerate() {
-        *word = load_value(pool.map(), field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES)?;
+        *word = load_value(pool.map(), field!(slot, DomainSlot, boot_id).element(i as u64))?;
     }
     Ok(boot)
 }
@@ -93,7 +91,7 @@ pub(crate) fn name_of(pool: &Pool, index: u32) -> Result<String, Fault> {
     let slot = slot_at(pool.layout(), index)?;
     let mut bytes = Vec::new();
     for i in 0..DOMAIN_NAME_CELLS as u64 {
-        let word = load_value(pool.map(), field!(slot, DomainSlot, name) + i * CELL_BYTES)?;
+        let word = load_value(pool.map(), field!(slot, DomainSlot, name).element(i))?;
         bytes.extend(word.to_ne_bytes());
     }
     Ok(Text(&bytes).to_string())
@@ -104,7 +102,7 @@ pub(crate) fn rates_of(pool: &Pool, index: u32) -> Result<[u32; RATES], Fault> {
     let slot = slot_at(pool.layout(), index)?;
     let mut rates = [0; RATES];
     for (i, rate) in rates.iter_mut().enumerate() {
-        *rate = load_value(pool.map(), field!(slot, DomainSlot, rates) + i as u64 * CELL_BYTES)?;
+        *rate = load_value(pool.map(), field!(slot, DomainSlot, rates).element(i as u64))?;
     }
     Ok(rates)
 }
@@ -141,7 +139,7 @@ pub(crate) fn seek(
         let state = txn.get(field!(slot, DomainSlot, state))?;
         if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {
             let same_boot = (0..4).try_fold(true, |same, i| {
-                let word = txn.get(field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES)?;
+                let word = txn.get(field!(slot, DomainSlot, boot_id).element(i as u64))?;
                 Ok::<_, Fault>(same && word == boot[i])
             })?;
             let namespace = txn.get(field!(slot, DomainSlot, pid_namespace))?;
@@ -159,7 +157,7 @@ pub(crate) fn seek(
                 return Ok(if evicted { Seek::Evicted } else { Seek::Mine(index) });
             }
             let same_name = (0..DOMAIN_NAME_CELLS).try_fold(true, |same, i| {
-                let word = txn.get(field!(slot, DomainSlot, name) + i as u64 * CELL_BYTES)?;
+                let word = txn.get(field!(slot, DomainSlot, name).element(i as u64))?;
                 Ok::<_, Fault>(same && word == name[i])
             })?;
             if identity.named && same_name && !same_boot {
@@ -186,7 +184,7 @@ pub(crate) fn seek(
 /// Gives a slot to a domain, with a new boot epoch.
 fn write_domain(
     txn: &mut Txn<'_>,
-    slot: u64,
+    slot: Place<DomainSlot>,
     identity: &DomainIdentity,
     now: u32,
 ) -> Result<(), Fault> {
@@ -194,10 +192,10 @@ fn write_domain(
     let epoch = txn.get(field!(slot, DomainSlot, epoch))?;
     txn.set(field!(slot, DomainSlot, epoch), epoch.wrapping_add(1))?;
     for (i, word) in boot.iter().enumerate() {
-        txn.update(field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES, *word)?;
+        txn.update(field!(slot, DomainSlot, boot_id).element(i as u64), *word)?;
     }
     for (i, word) in name.iter().enumerate() {
-        txn.update(field!(slot, DomainSlot, name) + i as u64 * CELL_BYTES, *word)?;
+        txn.update(field!(slot, DomainSlot, name).element(i as u64), *word)?;
     }
     txn.update(field!(slot, DomainSlot, pid_namespace), identity.pid_namespace)?;
     txn.update_word(field!(slot, DomainSlot, born), identity.born)?;
@@ -206,10 +204,10 @@ fn write_domain(
     txn.update(field!(slot, DomainSlot, address), 0)?;
     txn.update_word(field!(slot, DomainSlot, notify), 0)?;
     for half in 0..2 {
-        txn.update_word(field!(slot, DomainSlot, heard) + half * CELL_BYTES, 0)?;
+        txn.update_word(field!(slot, DomainSlot, heard).element(half), 0)?;
     }
     for i in 0..RATES as u64 {
-        txn.update(field!(slot, DomainSlot, rates) + i * CELL_BYTES, 0)?;
+        txn.update(field!(slot, DomainSlot, rates).element(i), 0)?;
     }
     txn.set(field!(slot, DomainSlot, state), DomainState::Alive as u32)
 }

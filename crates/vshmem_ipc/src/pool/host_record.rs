@@ -8,7 +8,7 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{HOST_RECORD_OFFSET, HostRecord};
+use vshmem_wire::{HostRecord, Place};
 
 use crate::pool::open::Pool;
 
@@ -24,10 +24,17 @@ pub struct BackingFileId {
 }
 
 impl BackingFileId {
-    fn words(&self) -> [u64; 4] {
+    /// What the record says of it, and where.
+    fn words(&self) -> [(Place<u64>, u64); 4] {
         let half =
             |from: usize| u64::from_ne_bytes(std::array::from_fn(|nth| self.boot_id[from + nth]));
-        [half(0), half(8), self.device, self.inode]
+        let boot_id = field!(HostRecord::PLACE, HostRecord, boot_id);
+        [
+            (boot_id.element(0), half(0)),
+            (boot_id.element(1), half(8)),
+            (field!(HostRecord::PLACE, HostRecord, device), self.device),
+            (field!(HostRecord::PLACE, HostRecord, inode), self.inode),
+        ]
     }
 
     /// Writes down which file a new pool is.
@@ -35,10 +42,10 @@ impl BackingFileId {
     /// # Errors
     /// When the map is too short.
     pub fn write(&self, map: &Map) -> Result<(), Fault> {
-        for (nth, word) in self.words().into_iter().enumerate() {
-            map.store(HOST_RECORD_OFFSET + nth as u64 * 8, word, Ordering::Relaxed)?;
+        for (place, word) in self.words() {
+            map.store(place, word, Ordering::Relaxed)?;
         }
-        map.store(field!(HOST_RECORD_OFFSET, HostRecord, known), 1, Ordering::Release)?;
+        map.store(field!(HostRecord::PLACE, HostRecord, known), 1, Ordering::Release)?;
         Ok(())
     }
 }
@@ -51,11 +58,11 @@ impl Pool {
     /// When the map is too short.
     pub fn is_copy(&self, here: &BackingFileId) -> Result<bool, Fault> {
         let map = self.map();
-        if map.load(field!(HOST_RECORD_OFFSET, HostRecord, known), Ordering::Acquire)? == 0 {
+        if map.load(field!(HostRecord::PLACE, HostRecord, known), Ordering::Acquire)? == 0 {
             return Ok(false);
         }
-        for (nth, word) in here.words().into_iter().enumerate() {
-            if map.load(HOST_RECORD_OFFSET + nth as u64 * 8, Ordering::Relaxed)? != word {
+        for (place, word) in here.words() {
+            if map.load(place, Ordering::Relaxed)? != word {
                 return Ok(true);
             }
         }
@@ -69,13 +76,13 @@ impl Pool {
     /// When the map is too short.
     pub fn host_boot(&self) -> Result<Option<[u32; 4]>, Fault> {
         let map = self.map();
-        if map.load(field!(HOST_RECORD_OFFSET, HostRecord, known), Ordering::Acquire)? == 0 {
+        if map.load(field!(HostRecord::PLACE, HostRecord, known), Ordering::Acquire)? == 0 {
             return Ok(None);
         }
         let mut boot = [0; 4];
+        let boot_id = field!(HostRecord::PLACE, HostRecord, boot_id);
         for (nth, words) in boot.chunks_exact_mut(2).enumerate() {
-            let half =
-                map.load(HOST_RECORD_OFFSET + nth as u64 * 8, Ordering::Relaxed)?.to_ne_bytes();
+            let half = map.load(boot_id.element(nth as u64), Ordering::Relaxed)?.to_ne_bytes();
             for (word, bytes) in words.iter_mut().zip(half.chunks_exact(4)) {
                 *word = u32::from_ne_bytes(std::array::from_fn(|at| bytes[at]));
             }
@@ -88,7 +95,7 @@ impl Pool {
     /// # Errors
     /// When the map is too short.
     pub fn renew_heartbeat(&self) -> Result<(), Fault> {
-        let at = field!(HOST_RECORD_OFFSET, HostRecord, heartbeat);
+        let at = field!(HostRecord::PLACE, HostRecord, heartbeat);
         // Not 0, which means that the pool is not served. Several may: any change will do.
         let next = self.map().load(at, Ordering::Relaxed)?.wrapping_add(1).max(1);
         self.map().store(at, next, Ordering::Release)?;
@@ -102,7 +109,7 @@ impl Pool {
     /// When the map is too short.
     pub fn stop_heartbeat(&self) -> Result<(), Fault> {
         self.map().store(
-            field!(HOST_RECORD_OFFSET, HostRecord, heartbeat),
+            field!(HostRecord::PLACE, HostRecord, heartbeat),
             0,
             Ordering::Release,
         )?;
@@ -116,7 +123,7 @@ impl Pool {
     pub fn heartbeat(&self) -> Result<Option<u64>, Fault> {
         let heartbeat = self
             .map()
-            .load(field!(HOST_RECORD_OFFSET, HostRecord, heartbeat), Ordering::Acquire)?;
+            .load(field!(HostRecord::PLACE, HostRecord, heartbeat), Ordering::Acquire)?;
         Ok((heartbeat != 0).then_some(heartbeat))
     }
 }

@@ -1,6 +1,6 @@
 //! Kinds, ids and slots.
 
-use vshmem_wire::{Area, ID_STRIDE, INDEX_BASE, Layout};
+use vshmem_wire::{ID_STRIDE, INDEX_BASE, Layout, MsgSlot, ObjectHeader, Place, SemSlot, ShmSlot};
 
 /// The three kinds of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,13 +18,32 @@ impl Kind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Segment, Self::Semaphore, Self::Queue];
 
-    /// Where the slots of this kind lie.
+    /// How many slots of this kind there are.
     #[inline]
-    pub(crate) fn area(self, layout: &Layout) -> Area {
+    pub(crate) fn slots(self, layout: &Layout) -> u64 {
         match self {
-            Self::Segment => layout.shm,
-            Self::Semaphore => layout.sem,
-            Self::Queue => layout.msg,
+            Self::Segment => layout.shm.count,
+            Self::Semaphore => layout.sem.count,
+            Self::Queue => layout.msg.count,
+        }
+    }
+
+    /// Which slot of this kind the byte at `offset` belongs to, if any.
+    pub(crate) fn index_of(self, layout: &Layout, offset: u64) -> Option<u32> {
+        match self {
+            Self::Segment => layout.shm.index_of(offset),
+            Self::Semaphore => layout.sem.index_of(offset),
+            Self::Queue => layout.msg.index_of(offset),
+        }
+    }
+
+    /// What slot `index` of this kind has in common with those of other kinds; `None` past the end.
+    #[inline]
+    pub(crate) fn slot(self, layout: &Layout, index: u32) -> Option<Place<ObjectHeader>> {
+        match self {
+            Self::Segment => layout.shm.at(index).map(Place::<ShmSlot>::header),
+            Self::Semaphore => layout.sem.at(index).map(Place::<SemSlot>::header),
+            Self::Queue => layout.msg.at(index).map(Place::<MsgSlot>::header),
         }
     }
 }

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{
-    FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES, NodeRange, PAGE_BYTES,
-    POOL_NAME_BYTES, Superblock, are_node_ranges,
-};
+use vshmem_wire::{FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES, NodeRange, PAGE_BYTES, POOL_NAME_BYTES, Place, RawCell, Superblock, are_node_ranges};
 
 use crate::pool::superblock::{Reader, Text, Writer, fnv};
 
@@ -142,8 +139,8 @@ impl Pool {
         if !vshmem_mem::has_wide_swap() {
             return Err(OpenError::Processor);
         }
-        if map.bytes() < layout.data.offset {
-            return Err(OpenError::Truncated { found: map.bytes(), needed: layout.data.offset });
+        if map.bytes() < layout.data.offset() {
+            return Err(OpenError::Truncated { found: map.bytes(), needed: layout.data.offset() });
         }
         let logs = std::env::var_os("VSHMEM_LOG").is_some();
         Ok(Self { map, layout, superblock, logs })
@@ -239,7 +236,7 @@ impl From<Fault> for FormatError {
 
 impl Pool {
     /// Offset of the registry lock.
-    pub(crate) fn registry_lock(&self) -> u64 {
+    pub(crate) fn registry_lock(&self) -> Place<RawCell> {
         field!(self.layout.registry, vshmem_wire::Registry, lock)
     }
 }

@@ -12,12 +12,12 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field, load_cell};
-use vshmem_wire::{CELL_BYTES, Cell, Layout, Registry};
+use vshmem_wire::{CELL_BYTES, Cell, Layout, Place, RawCell, Registry};
 
 /// How often raising the floor is tried. An attempt fails only when another thread has raised it.
 const MOST_TRIES: u32 = 1 << 16;
 
-fn tag_floor_at(layout: &Layout) -> u64 {
+fn tag_floor_at(layout: &Layout) -> Place<RawCell> {
     field!(layout.registry, Registry, tag_floor)
 }
 
@@ -32,14 +32,14 @@ pub(crate) fn format(map: &Map, layout: &Layout, uuid: [u8; 16]) -> Result<(), F
 pub(crate) fn lay_cells(
     map: &Map,
     layout: &Layout,
-    base: u64,
+    base: Place<RawCell>,
     count: u32,
     word: u64,
 ) -> Result<u64, Fault> {
     // Read after the memory was claimed: its last owner raised the floor before freeing it.
     let tag = load_cell(map, tag_floor_at(layout))?.word.wrapping_add(1);
     for number in 0..u64::from(count) {
-        map.lay_cell(base + number * CELL_BYTES, Cell { word, tag })?;
+        map.lay_cell(base.nth(number), Cell { word, tag })?;
     }
     Ok(tag)
 }

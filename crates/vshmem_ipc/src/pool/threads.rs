@@ -1,12 +1,12 @@
 //! The thread table.
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ClientId, Layout, ThreadSlot};
+use vshmem_wire::{ClientId, Layout, Place, ThreadSlot};
 
 use crate::pool::open::Pool;
 
-pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
-    layout.threads.at(slot).ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
+pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<Place<ThreadSlot>, Fault> {
+    layout.threads.at(slot).ok_or_else(|| Fault::corrupt(layout.threads.first(), "no such thread slot"))
 }
 
 /// A thread slot and whose it was when it was found.
@@ -14,7 +14,7 @@ pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
 pub(crate) struct Dead {
     pub thread: u32,
     pub client: ClientId,
-    pub at: u64,
+    pub at: Place<ThreadSlot>,
 }
 
 impl Pool {

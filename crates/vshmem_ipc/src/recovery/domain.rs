@@ -4,9 +4,7 @@ use vshmem_mem::Ordering;
 use vshmem_sync::{
     Fault, LockContext, SlotGuard, field, holder_of, load_value, load_word, with_lock,
 };
-use vshmem_wire::{
-    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, ProcessRef, Registry, ThreadSlot,
-};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader, ProcessRef, Registry, ThreadSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -210,11 +208,14 @@ fn break_locks(
 ) -> Result<(), Fault> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
-    let objects = Kind::ALL.map(|kind| kind.area(layout));
-    let areas = objects.iter().chain(std::iter::once(&layout.futexes));
-    let slots = areas.flat_map(|area| (0..area.count as u32).filter_map(|n| area.at(n)));
+    let objects = Kind::ALL.into_iter().flat_map(|kind| {
+        (0..kind.slots(layout) as u32).filter_map(move |index| kind.slot(layout, index))
+    });
+    let objects = objects.map(|slot| field!(slot, ObjectHeader, lock));
+    let buckets = (0..layout.futexes.count as u32).filter_map(|nth| layout.futexes.at(nth));
+    let buckets = buckets.map(|bucket| field!(bucket, FutexBucket, lock));
     vshmem_mem::fence(Ordering::SeqCst);
-    for lock in std::iter::once(pool.registry_lock()).chain(slots) {
+    for lock in std::iter::once(pool.registry_lock()).chain(objects).chain(buckets) {
         let Some(holder) = holder_of(map, lock)? else { continue };
         let Ok(thread) = thread_at(layout, holder.slot) else { continue };
         let owner = load_word(map, field!(thread, ThreadSlot, owner))?;

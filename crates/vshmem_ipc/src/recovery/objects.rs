@@ -25,11 +25,13 @@ pub(crate) fn recover_object(
     }
     let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
     match kind {
-        Kind::Semaphore => sem::serve::recover_set(
-            context,
-            lock_context,
-            &Set::read(context.pool(), object_slot, slot)?,
-        ),
-        _ => msg::serve::recover_queue(context, lock_context, &Queue::at(object_slot, slot)),
+        Kind::Semaphore => {
+            let set = Set::read(context.pool(), object_slot, table::set_at(layout, index)?)?;
+            sem::serve::recover_set(context, lock_context, &set)
+        }
+        _ => {
+            let queue = Queue::at(object_slot, table::queue_at(layout, index)?);
+            msg::serve::recover_queue(context, lock_context, &queue)
+        }
     }
 }

@@ -15,10 +15,7 @@ use vshmem_sync::{
     ClientList, Fault, LockContext, field, holder_of, load_cell, load_value, load_word,
     thread_list_entry, with_lock,
 };
-use vshmem_wire::{
-    ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout,
-    ObjectState, ShmSlot, Task, ThreadSlot, WaitKind, WaitState,
-};
+use vshmem_wire::{ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout, ObjectState, Place, RawCell, ReceiveWait, SemaphoreWait, ShmSlot, Task, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::error::broken;
@@ -163,7 +160,8 @@ fn finish_record(
     dead: Dead,
 ) -> Result<(), Fault> {
     let map = context.pool().map();
-    let lock = map.load(field!(dead.at, ThreadSlot, intent_lock), Ordering::Acquire)?;
+    let lock_at = field!(dead.at, ThreadSlot, intent_lock);
+    let lock = Place::at(map.load(lock_at, Ordering::Acquire)?);
     let head_at = field!(dead.at, ThreadSlot, intent_head);
     let head = map.load(head_at, Ordering::Acquire)?;
     if !table::is_lock(context, lock) || !still_dead(context, dead)? {
@@ -186,20 +184,18 @@ fn finish_record(
 /// The waiters that a record has served: its owner may have died before it could wake them.
 fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let threads = layout.threads;
-    let wait = core::mem::offset_of!(ThreadSlot, wait) as u64;
     let mut wakes = WakeList::default();
     let entries = IntentHead::entries_of(head);
     // Further entries are those of a change to many semaphores: its waiters are looked for.
     wakes.all = entries > INTENT_ENTRIES as u64;
     for nth in 0..entries.min(INTENT_ENTRIES as u64) {
-        let entry = field!(dead.at, ThreadSlot, intents) + nth * size_of::<IntentEntry>() as u64;
-        let offset = map.load(field!(entry, IntentEntry, offset), Ordering::Relaxed)?;
-        let Some(inside) = offset.checked_sub(threads.offset + wait) else { continue };
-        let is_wait = inside.is_multiple_of(threads.stride) && offset < threads.end();
+        let entry = field!(dead.at, ThreadSlot, intents).element(nth);
+        let written = map.load(field!(entry, IntentEntry, offset), Ordering::Relaxed)?;
+        let Some(thread) = layout.threads.index_of(written) else { continue };
+        let wait_at = field!(thread_at(layout, thread)?, ThreadSlot, wait);
         // A thread that still waits has not been served: the record put it into its wait queue.
-        if is_wait && load_value(map, offset)? != WaitState::Waiting as u32 {
-            wakes.add((inside / threads.stride) as u32);
+        if wait_at.offset() == written && load_value(map, wait_at)? != WaitState::Waiting as u32 {
+            wakes.add(thread);
         }
     }
     Ok(wakes)
@@ -207,11 +203,14 @@ fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault>
 
 /// Serves the waiters of the object that a lock protects: the thread that changed the object last
 /// may have died before it did so.
-fn recover_lock(context: &Context, lock_context: &LockContext<'_>, lock: u64) -> Result<(), Fault> {
+fn recover_lock(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    lock: Place<RawCell>,
+) -> Result<(), Fault> {
+    let layout = context.pool().layout();
     for kind in [Kind::Semaphore, Kind::Queue] {
-        let area = kind.area(context.pool().layout());
-        if (area.offset..area.end()).contains(&lock) {
-            let index = ((lock - area.offset) / area.stride) as u32;
+        if let Some(index) = kind.index_of(layout, lock.offset()) {
             objects::recover_object(context, lock_context, kind, index).map_err(broken(lock))?;
         }
     }
@@ -229,8 +228,8 @@ fn take_back_unseen(
     let kind = load_value(map, field!(at, ThreadSlot, kind))?;
     let index = load_value(map, field!(at, ThreadSlot, object))?;
     let (of, field) = match kind {
-        k if k == WaitKind::Semaphore as u32 => (Kind::Semaphore, field!(at, ThreadSlot, argument)),
-        k if k == WaitKind::Receive as u32 => (Kind::Queue, field!(at, ThreadSlot, ops)),
+        k if k == WaitKind::Semaphore as u32 => (Kind::Semaphore, field!(at.semaphore_wait(), SemaphoreWait, set_sequence)),
+        k if k == WaitKind::Receive as u32 => (Kind::Queue, field!(at.receive_wait(), ReceiveWait, queue_sequence)),
         _ => return Ok(()),
     };
     let sequence = map.load(field, Ordering::Relaxed)? as u32;
@@ -293,9 +292,9 @@ fn finish_task(context: &Context, lock_context: &LockContext<'_>, dead: Dead) ->
         return Ok(());
     }
     if let Some(kind) = Kind::ALL.get(task.kind as usize).copied()
-        && let Ok(slot) = table::slot_at(layout, kind, task.index)
+        && table::slot_at(layout, kind, task.index).is_ok()
     {
-        finish_object(context, lock_context, dead.client, kind, task.index, slot)?;
+        finish_object(context, lock_context, dead.client, kind, task.index)?;
     }
     map.replace_cell(task_at, noted, 0)?;
     Ok(())
@@ -307,31 +306,31 @@ fn finish_object(
     client: ClientId,
     kind: Kind,
     index: u32,
-    slot: u64,
 ) -> Result<(), Fault> {
-    let map = context.pool().map();
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let slot = table::slot_at(layout, kind, index)?;
     let slot_state = table::slot_state(map, slot)?;
     let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
+    let maker = || load_word(map, field!(table::segment_at(layout, index)?, ShmSlot, maker));
+    let queue = || table::queue_at(layout, index).map(|slot| Queue::at(object_slot, slot));
     match kind {
         Kind::Segment
             if slot_state.is(ObjectState::Creating)
-                && load_word(map, field!(slot, ShmSlot, maker))? == client.word() =>
+                && maker()? == client.word() =>
         {
             create::abandon_segment(context, lock_context, object_slot);
             Ok(())
         }
         Kind::Semaphore if slot_state.is(ObjectState::Dying) => {
-            let set = Set::read(context.pool(), object_slot, slot)?;
+            let set = Set::read(context.pool(), object_slot, table::set_at(layout, index)?)?;
             sem::remove::dismantle_set(context, lock_context, &set).map_err(broken(slot))
         }
         Kind::Queue if slot_state.is(ObjectState::Live) => {
-            let queue = Queue { index, sequence: object_slot.sequence, slot };
-            msg::posix::descriptors::recover_removal(context, lock_context, &queue)
+            msg::posix::descriptors::recover_removal(context, lock_context, &queue()?)
                 .map_err(broken(slot))
         }
         Kind::Queue if slot_state.is(ObjectState::Dying) => {
-            let queue = Queue { index, sequence: object_slot.sequence, slot };
-            msg::remove::dismantle_queue(context, lock_context, &queue).map_err(broken(slot))
+            msg::remove::dismantle_queue(context, lock_context, &queue()?).map_err(broken(slot))
         }
         _ => Ok(()),
     }

@@ -2,14 +2,12 @@
 //! descriptors of a POSIX object, or descriptors of a POSIX queue.
 
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{
-    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, Layout, Registry,
-};
+use vshmem_wire::{ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, Layout, Place, RawCell, Registry};
 
 use crate::pool::clients::slot_of;
 
-pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
-    layout.attaches.at(record).ok_or(Fault::corrupt(layout.attaches.offset, "no attach record"))
+pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<Place<AttachSlot>, Fault> {
+    layout.attaches.at(record).ok_or_else(|| Fault::corrupt(layout.attaches.first(), "no attach record"))
 }
 
 /// Finds a client's record whose word says `held`, with the cell that points to it.
@@ -18,7 +16,7 @@ pub(crate) fn find_record(
     layout: &Layout,
     client: ClientId,
     held: u32,
-) -> Result<Option<(u64, u64)>, Fault> {
+) -> Result<Option<(Place<AttachSlot>, Place<RawCell>)>, Fault> {
     find_where(txn, layout, client, |word| word == held)
 }
 
@@ -40,7 +38,7 @@ fn find_where(
     layout: &Layout,
     client: ClientId,
     is_it: impl Fn(u32) -> bool,
-) -> Result<Option<(u64, u64)>, Fault> {
+) -> Result<Option<(Place<AttachSlot>, Place<RawCell>)>, Fault> {
     let mut link = field!(slot_of(layout, client)?, ClientSlot, attaches);
     for _ in 0..=layout.attaches.count {
         let Some(record) = txn.get(link)?.checked_sub(1) else {
@@ -59,9 +57,9 @@ fn find_where(
 pub(crate) fn nth_of_segment(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    head_at: u64,
+    head_at: Place<RawCell>,
     passed: u32,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<Place<AttachSlot>>, Fault> {
     let mut left = passed;
     let mut next = txn.get(head_at)?;
     for _ in 0..=layout.attaches.count {
@@ -80,7 +78,7 @@ pub(crate) fn nth_of_segment(
 
 /// What a cell counts.
 #[inline]
-pub(crate) fn count_at(txn: &mut Txn<'_>, at: u64) -> Result<AttachCount, Fault> {
+pub(crate) fn count_at(txn: &mut Txn<'_>, at: Place<RawCell>) -> Result<AttachCount, Fault> {
     txn.get_word(at).map(AttachCount::unpack)
 }
 

@@ -3,6 +3,7 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Fault;
+use vshmem_wire::{ObjectHeader, Place};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -28,7 +29,7 @@ pub(crate) struct Asked<'a> {
 impl Asked<'_> {
     /// Whether the caller may use the object in a slot as it asks to.
     #[inline(always)]
-    pub fn check_mode(&self, context: &Context, slot: u64) -> Result<(), Failure> {
+    pub fn check_mode(&self, context: &Context, slot: Place<ObjectHeader>) -> Result<(), Failure> {
         let wanted = mode_of(self.flags);
         Ok(Permission::check_mode(context.pool().map(), slot, self.caller, wanted)??)
     }
@@ -95,5 +96,5 @@ pub(crate) fn get<R: Request>(
         }
     }
     let keys = context.pool().layout().keys[R::KIND as usize];
-    Err(Fault::corrupt(keys.offset, R::LOST).into())
+    Err(Fault::corrupt(keys.first(), R::LOST).into())
 }

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use rustix::io::Errno;
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
-use vshmem_wire::{Layout, MsgSlot, NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, ShmSlot};
+use vshmem_wire::{Layout, MsgSlot, NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, Place, RawCell, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -62,17 +62,17 @@ pub(crate) fn lay<'a>(
 }
 
 /// Where an object says how it is named.
-pub(crate) fn cell_at(kind: Kind, slot: u64) -> Result<u64, Fault> {
+pub(crate) fn cell_at(layout: &Layout, kind: Kind, index: u32) -> Result<Place<RawCell>, Fault> {
     match kind {
-        Kind::Segment => Ok(field!(slot, ShmSlot, name)),
-        Kind::Queue => Ok(field!(slot, MsgSlot, name)),
+        Kind::Segment => Ok(field!(table::segment_at(layout, index)?, ShmSlot, name)),
+        Kind::Queue => Ok(field!(table::queue_at(layout, index)?, MsgSlot, name)),
         Kind::Semaphore => Err(Fault::Misuse("a semaphore set has no name")),
     }
 }
 
-/// Whether an object is a POSIX one.
-pub(crate) fn is_posix(map: &Map, kind: Kind, slot: u64) -> Result<bool, Fault> {
-    Ok(ObjectName::is_posix(load_word(map, cell_at(kind, slot)?)?))
+/// Whether an object is a POSIX one, by where it says how it is named.
+pub(crate) fn is_posix(map: &Map, name_at: Place<RawCell>) -> Result<bool, Fault> {
+    Ok(ObjectName::is_posix(load_word(map, name_at)?))
 }
 
 /// The name that a name cell's word stands for; none: it has none, or none any more.
@@ -94,8 +94,8 @@ pub(crate) fn find(
     name: Name<'_>,
 ) -> Result<Option<ObjectSlot>, Fault> {
     let map = txn.lock_context().map;
-    let is_it = |slot: u64| {
-        let word = load_word(map, cell_at(kind, slot)?)?;
+    let is_it = |index| {
+        let word = load_word(map, cell_at(layout, kind, index)?)?;
         Ok(read(map, layout, word)?.is_some_and(|found| found.as_slice() == name.0))
     };
     table::find(layout, kind, name.key(), |at| txn.get_word(at), is_it)
@@ -113,7 +113,7 @@ pub(crate) fn enter(
     let slot = table::slot_at(layout, kind, index)?;
     let NewName { name, chunk } = new;
     let noted = ObjectName::Chunk { unit: chunk.0, bytes: name.0.len() as u32 };
-    txn.set_word(cell_at(kind, slot)?, noted.pack())?;
+    txn.set_word(cell_at(layout, kind, index)?, noted.pack())?;
     txn.set_word(field!(slot, ObjectHeader, key), name.key().word())?;
     heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
     table::enter_key(txn, layout, kind, index)
@@ -127,7 +127,7 @@ pub(crate) fn leave(
     index: u32,
 ) -> Result<(), Fault> {
     let slot = table::slot_at(layout, kind, index)?;
-    let name_at = cell_at(kind, slot)?;
+    let name_at = cell_at(layout, kind, index)?;
     if let ObjectName::Chunk { unit, .. } = ObjectName::unpack(txn.get_word(name_at)?) {
         table::leave_key(txn, layout, kind, index)?;
         txn.set(field!(slot, ObjectHeader, key), 0)?;

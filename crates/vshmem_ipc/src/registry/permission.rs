@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field, load_value, load_word, structure};
-use vshmem_wire::{ObjectHeader, ObjectKey, PERM_BITS};
+use vshmem_wire::{ObjectHeader, ObjectKey, PERM_BITS, Place};
 
 /// Credentials of the calling thread. Without more than these, it is an ordinary user.
 pub trait Caller {
@@ -116,7 +116,7 @@ impl Permission {
         Self { key, uid, gid, cuid: uid, cgid: gid, mode: mode_of(flags), sequence: 0 }
     }
 
-    pub(crate) fn read(map: &Map, slot: u64) -> Result<Self, Fault> {
+    pub(crate) fn read(map: &Map, slot: Place<ObjectHeader>) -> Result<Self, Fault> {
         let creator = load_word(map, field!(slot, ObjectHeader, creator))?;
         Ok(Self {
             key: ObjectKey::of_word(load_word(map, field!(slot, ObjectHeader, key))?).system_v(),
@@ -134,7 +134,7 @@ impl Permission {
     #[inline(always)]
     pub(crate) fn check<C: Caller + ?Sized>(
         map: &Map,
-        slot: u64,
+        slot: Place<ObjectHeader>,
         caller: &C,
         wanted: u32,
     ) -> Result<Result<(), Errno>, Fault> {
@@ -151,7 +151,7 @@ impl Permission {
     #[inline(always)]
     pub(crate) fn check_mode<C: Caller + ?Sized>(
         map: &Map,
-        slot: u64,
+        slot: Place<ObjectHeader>,
         caller: &C,
         wanted: u32,
     ) -> Result<Result<(), Errno>, Fault> {

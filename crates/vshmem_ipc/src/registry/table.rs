@@ -2,17 +2,16 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, field, load_cell, load_value};
-use vshmem_wire::{Area, Layout, ObjectHeader, ObjectKey, ObjectState, Task, ThreadSlot};
+use vshmem_wire::{Area, FutexBucket, Layout, MsgSlot, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, SemSlot, ShmSlot, Task, ThreadSlot};
 
 use crate::context::Context;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::permission::Permission;
 
-/// Offset of a registry cell that exists once per kind.
+/// A registry cell that exists once per kind.
 macro_rules! per_kind {
     ($layout:expr, $field:ident, $kind:expr) => {
-        vshmem_wire::field!($layout.registry, vshmem_wire::Registry, $field)
-            + $kind as u64 * vshmem_wire::CELL_BYTES
+        vshmem_wire::field!($layout.registry, vshmem_wire::Registry, $field).element($kind as u64)
     };
 }
 pub(crate) use per_kind;
@@ -48,20 +47,38 @@ impl SlotState {
     }
 }
 
-pub(crate) fn slot_at(layout: &Layout, kind: Kind, index: u32) -> Result<u64, Fault> {
-    let area = kind.area(layout);
-    area.at(index).ok_or(Fault::corrupt(area.offset, "no such object slot"))
+pub(crate) fn slot_at(
+    layout: &Layout,
+    kind: Kind,
+    index: u32,
+) -> Result<Place<ObjectHeader>, Fault> {
+    kind.slot(layout, index).ok_or_else(|| Fault::corrupt(layout.registry, "no such object slot"))
 }
 
-pub(crate) fn slot_state(map: &Map, slot: u64) -> Result<SlotState, Fault> {
+macro_rules! of_kind {
+    ($($name:ident: $table:ident of $slot:ident;)*) => {
+        $(pub(crate) fn $name(layout: &Layout, index: u32) -> Result<Place<$slot>, Fault> {
+            let table = layout.$table;
+            table.at(index).ok_or_else(|| Fault::corrupt(table.first(), "no such object slot"))
+        })*
+    };
+}
+
+of_kind! {
+    segment_at: shm of ShmSlot;
+    set_at: sem of SemSlot;
+    queue_at: msg of MsgSlot;
+}
+
+pub(crate) fn slot_state(map: &Map, slot: Place<ObjectHeader>) -> Result<SlotState, Fault> {
     Ok(SlotState::unpack(load_value(map, field!(slot, ObjectHeader, state))?))
 }
 
-pub(crate) fn bucket(layout: &Layout, kind: Kind, key: ObjectKey) -> Result<u64, Fault> {
-    let area: Area = layout.keys[kind as usize];
+pub(crate) fn bucket(layout: &Layout, kind: Kind, key: ObjectKey) -> Result<Place<RawCell>, Fault> {
+    let area = layout.keys[kind as usize];
     // Fibonacci hashing: ftok keys differ mostly in their low and high bytes.
     let hash = key.folded().wrapping_mul(0x9e37_79b9) >> 7;
-    area.at(hash % area.count as u32).ok_or(Fault::corrupt(area.offset, "key index"))
+    area.at(hash % area.count as u32).ok_or_else(|| Fault::corrupt(area.first(), "key index"))
 }
 
 /// Finds a live object by its System V key, without a lock: an answer of "none" has to be confirmed
@@ -71,29 +88,29 @@ pub(crate) fn find_key(
     layout: &Layout,
     kind: Kind,
     key: i32,
-    get: impl FnMut(u64) -> Result<u64, Fault>,
+    get: impl FnMut(Place<RawCell>) -> Result<u64, Fault>,
 ) -> Result<Option<ObjectSlot>, Fault> {
     find(layout, kind, ObjectKey::of_key(key), get, |_| Ok(true))
 }
 
-/// As [`find_key`], the first object of such a key that `is_it` agrees to, by its slot.
+/// As [`find_key`], the first object of such a key that `is_it` agrees to, by its index.
 #[inline(always)]
 pub(super) fn find(
     layout: &Layout,
     kind: Kind,
     key: ObjectKey,
-    mut get: impl FnMut(u64) -> Result<u64, Fault>,
-    mut is_it: impl FnMut(u64) -> Result<bool, Fault>,
+    mut get: impl FnMut(Place<RawCell>) -> Result<u64, Fault>,
+    mut is_it: impl FnMut(u32) -> Result<bool, Fault>,
 ) -> Result<Option<ObjectSlot>, Fault> {
     let mut next = get(bucket(layout, kind, key)?)? as u32;
-    for _ in 0..kind.area(layout).count {
+    for _ in 0..kind.slots(layout) {
         let Some(index) = next.checked_sub(1) else {
             return Ok(None);
         };
         let slot = slot_at(layout, kind, index)?;
         let slot_state = SlotState::unpack(get(field!(slot, ObjectHeader, state))? as u32);
         let found = get(field!(slot, ObjectHeader, key))? == key.word();
-        if found && slot_state.is(ObjectState::Live) && is_it(slot)? {
+        if found && slot_state.is(ObjectState::Live) && is_it(index)? {
             return Ok(Some(ObjectSlot { index, sequence: slot_state.sequence }));
         }
         next = get(field!(slot, ObjectHeader, next))? as u32;
@@ -121,7 +138,7 @@ pub(crate) fn take_slot(
     } else {
         let high_at = per_kind!(layout, high_water, kind);
         let high = txn.get(high_at)?;
-        if u64::from(high) >= kind.area(layout).count {
+        if u64::from(high) >= kind.slots(layout) {
             return Ok(None);
         }
         txn.set(high_at, high + 1)?;
@@ -184,7 +201,7 @@ pub(crate) fn free_slot(
 /// index; the state is the caller's to set.
 pub(crate) fn describe(
     txn: &mut Txn<'_>,
-    slot: u64,
+    slot: Place<ObjectHeader>,
     permission: &Permission,
     now: u32,
 ) -> Result<(), Fault> {
@@ -200,7 +217,7 @@ pub(crate) fn describe(
 
 /// Gives a new POSIX object the number of [`generation`]: its creator is written once more, also
 /// where that is the same user as before.
-pub(crate) fn begin_generation(txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault> {
+pub(crate) fn begin_generation(txn: &mut Txn<'_>, slot: Place<ObjectHeader>) -> Result<(), Fault> {
     let at = field!(slot, ObjectHeader, creator);
     let creator = txn.get_word(at)?;
     txn.set_word(at, creator)
@@ -208,7 +225,7 @@ pub(crate) fn begin_generation(txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault
 
 /// A number that no other POSIX object has had in this slot: the tag of its creator, which is
 /// written as it is made, and not again. Sequences come back.
-pub(crate) fn generation(map: &Map, slot: u64) -> Result<u64, Fault> {
+pub(crate) fn generation(map: &Map, slot: Place<ObjectHeader>) -> Result<u64, Fault> {
     Ok(load_cell(map, field!(slot, ObjectHeader, creator))?.tag)
 }
 
@@ -250,7 +267,7 @@ pub(crate) fn leave_key(
         return Ok(());
     }
     let mut link = bucket(layout, kind, key)?;
-    for _ in 0..=kind.area(layout).count {
+    for _ in 0..=kind.slots(layout) {
         let next = txn.get(link)?;
         let Some(other) = next.checked_sub(1) else {
             return Ok(());
@@ -268,7 +285,7 @@ pub(crate) fn leave_key(
 /// IPC_SET of the common part. Ids of -1 are refused by the caller.
 pub(crate) fn set_owner(
     txn: &mut Txn<'_>,
-    slot: u64,
+    slot: Place<ObjectHeader>,
     uid: u32,
     gid: u32,
     mode: u32,
@@ -282,14 +299,16 @@ pub(crate) fn set_owner(
     txn.update(field!(slot, ObjectHeader, changed), vshmem_mem::seconds_now())
 }
 
-/// Whether an offset is that of a lock word.
-pub(crate) fn is_lock(context: &Context, offset: u64) -> bool {
+/// Whether there is a lock at that place.
+pub(crate) fn is_lock(context: &Context, lock: Place<RawCell>) -> bool {
     let layout = context.pool().layout();
-    let is_row_of = |area: Area| {
-        (area.offset..area.end()).contains(&offset)
-            && (offset - area.offset).is_multiple_of(area.stride)
+    let of_object = |kind: &Kind| {
+        let index = kind.index_of(layout, lock.offset());
+        let slot = index.and_then(|index| kind.slot(layout, index));
+        slot.is_some_and(|slot| field!(slot, ObjectHeader, lock) == lock)
     };
-    offset == context.pool().registry_lock()
-        || is_row_of(layout.futexes)
-        || Kind::ALL.iter().any(|kind| is_row_of(kind.area(layout)))
+    let bucket = layout.futexes.index_of(lock.offset()).and_then(|nth| layout.futexes.at(nth));
+    lock == context.pool().registry_lock()
+        || bucket.is_some_and(|bucket| field!(bucket, FutexBucket, lock) == lock)
+        || Kind::ALL.iter().any(of_object)
 }

@@ -3,9 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, seconds_now};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{
-    Adjustment, ClientId, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitState,
-};
+use vshmem_wire::{Adjustment, ClientId, INLINE_OPS, ObjectHeader, Place, RawCell, SemSlot, SemWord, SemaphoreWait, ThreadSlot, WaitState};
 
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
@@ -76,12 +74,12 @@ impl Values {
 /// A private copy of a waiter's operations, which are known to be few.
 pub(super) fn operations_of(
     map: &Map,
-    thread: u64,
+    thread: Place<ThreadSlot>,
     count: u64,
 ) -> Result<arrayvec::ArrayVec<Operation, INLINE_OPS>, Fault> {
     (0..count.min(INLINE_OPS as u64))
         .map(|nth| {
-            let word = map.load(field!(thread, ThreadSlot, ops) + nth * 8, Ordering::Relaxed)?;
+            let word = map.load(field!(thread.semaphore_wait(), SemaphoreWait, operations).element(nth), Ordering::Relaxed)?;
             Ok(Operation::unpack(word))
         })
         .collect()
@@ -162,7 +160,7 @@ struct PendingValues {
     values: Values,
     totals: Values,
     /// The undo record, and where its adjustments lie.
-    adjustments: Option<(u32, u64)>,
+    adjustments: Option<(u32, Place<RawCell>)>,
 }
 
 /// Stages what operations come to that can all be done.
@@ -245,7 +243,7 @@ pub(super) fn serve(
         wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let count =
-                txn.lock_context().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+                txn.lock_context().map.load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
             if count == 1
                 && let Some((operation, value)) = still_blocked(txn, set, at)?
             {
@@ -281,12 +279,12 @@ fn operate_for(
     txn: &mut Txn<'_>,
     pool: &Pool,
     set: &Set,
-    at: u64,
+    at: Place<ThreadSlot>,
     count: u64,
     walk: &mut Walk,
 ) -> Result<Option<(WaitState, u32)>, Fault> {
     let operations = operations_of(txn.lock_context().map, at, count)?;
-    let record = txn.lock_context().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+    let record = txn.lock_context().map.load(field!(at.semaphore_wait(), SemaphoreWait, undo), Ordering::Relaxed)?;
     let client = ClientId::of(txn.get_word(field!(at, ThreadSlot, owner))?);
     let record = client
         .zip((record as u32).checked_sub(1))
@@ -306,7 +304,7 @@ fn operate_for(
         Staged::Fails(errno) => Some((WaitState::Done, result_of(errno))),
         Staged::NoRecord => Some((WaitState::Retry, 0)),
         Staged::Done => {
-            txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+            txn.update(field!(set.slot, SemSlot, header.used), seconds_now())?;
             walk.again = helps_earlier(&operations, walk.zero_awaited);
             walk.recount |= walk.several_passed;
             Some((WaitState::Done, 0))
@@ -326,9 +324,9 @@ fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
 fn still_blocked(
     txn: &mut Txn<'_>,
     set: &Set,
-    thread: u64,
+    thread: Place<ThreadSlot>,
 ) -> Result<Option<(Operation, u32)>, Fault> {
-    let word = txn.lock_context().map.load(field!(thread, ThreadSlot, ops), Ordering::Relaxed)?;
+    let word = txn.lock_context().map.load(field!(thread.semaphore_wait(), SemaphoreWait, operations).first(), Ordering::Relaxed)?;
     let operation = Operation::unpack(word);
     if u32::from(operation.number) >= set.count {
         return Ok(None);

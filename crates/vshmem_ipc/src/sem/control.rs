@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::field;
+use vshmem_sync::{field, load_word};
 use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
 
 use crate::context::Context;
@@ -37,7 +37,7 @@ pub(crate) fn semaphore_value(
 fn plain_value(context: &Context, id: i32, number: i32, caller: &dyn Caller) -> Option<u32> {
     let (set, number) = look_up_readable(context, id, number, caller).ok()?;
     let at = set.word(number).ok()?;
-    let word = SemWord::unpack(context.pool().map().load(at, Ordering::Acquire).ok()?);
+    let word = SemWord::unpack(context.pool().map().load(at.word(), Ordering::Acquire).ok()?);
     (!word.tentative).then_some(word.value)
 }
 
@@ -87,7 +87,7 @@ fn look_up_readable(
     caller: &dyn Caller,
 ) -> Result<(Set, u32), Failure> {
     let set = set::find(context, id)?;
-    Permission::check(context.pool().map(), set.slot, caller, READ)??;
+    Permission::check(context.pool().map(), set.slot.header(), caller, READ)??;
     let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
     Ok((set, number))
 }
@@ -127,7 +127,7 @@ pub(crate) fn semaphore_values(
     mut each: impl FnMut(usize, u16),
 ) -> Result<(), Failure> {
     let set = set::set_of_size(context, id)?;
-    Permission::check(context.pool().map(), set.slot, caller, READ)??;
+    Permission::check(context.pool().map(), set.slot.header(), caller, READ)??;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     change::decide(context, &lock_context, set.lock(), "sem-getall", |txn| {
@@ -215,8 +215,8 @@ fn write_values(
             let base = undo::adjustments(txn, layout, record)?;
             txn.step(set.count)?;
             for number in (0..set.count).filter(|&number| value(number).is_some()) {
-                let at = base + u64::from(number) * CELL_BYTES;
-                let seen = Adjustment::unpack(txn.lock_context().map.load(at, Ordering::Acquire)?);
+                let at = base.nth(u64::from(number));
+                let seen = Adjustment::unpack(load_word(txn.lock_context().map, at)?);
                 if seen.total == 0 && !seen.is_prepared && !seen.closed {
                     continue;
                 }
@@ -225,7 +225,7 @@ fn write_values(
             }
             Ok(true)
         })?;
-        txn.update(field!(set.slot, ObjectHeader, changed), seconds_now())?;
+        txn.update(field!(set.slot, SemSlot, header.changed), seconds_now())?;
         Ok(Commit(()))
     })?;
     serve::serve_rest(context, &lock_context, set)

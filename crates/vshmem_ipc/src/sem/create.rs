@@ -60,7 +60,7 @@ impl Request for SetRequest {
         if self.count > set.count {
             return Err(Errno::INVAL.into());
         }
-        asked.check_mode(context, set.slot)?;
+        asked.check_mode(context, set.slot.header())?;
         context.reported_sizes.record_size(Kind::Semaphore, object_slot, set.count)
     }
 
@@ -95,7 +95,7 @@ fn make_set(
 ) -> Result<Option<ObjectSlot>, Failure> {
     let pool = context.pool();
     let (layout, geometry) = (pool.layout(), pool.geometry());
-    let base = chunk.offset(layout)?;
+    let base = chunk.place(layout)?;
     let tag = tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
     let permission = asked.permission();
     change::decide(context, lock_context, pool.registry_lock(), "semget", |txn| {
@@ -108,11 +108,11 @@ fn make_set(
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Semaphore)? else {
             return Ok(Abandon(pool.full(limit_name!(semmni), Errno::NOSPC)));
         };
-        let slot = table::slot_at(layout, Kind::Semaphore, object_slot.index)?;
-        table::describe(txn, slot, &permission, seconds_now())?;
+        let slot = table::set_at(layout, object_slot.index)?;
+        table::describe(txn, slot.header(), &permission, seconds_now())?;
         txn.update(field!(slot, SemSlot, count), count)?;
         txn.update(field!(slot, SemSlot, words), chunk.0)?;
-        txn.update(field!(slot, ObjectHeader, used), 0)?;
+        txn.update(field!(slot, SemSlot, header.used), 0)?;
         let other_writes = load_word(pool.map(), field!(slot, SemSlot, other_writes))?;
         let tags = tag.wrapping_mul(u64::from(count));
         txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;
@@ -121,7 +121,7 @@ fn make_set(
             table::enter_key(txn, layout, Kind::Semaphore, object_slot.index)?;
         }
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
-        txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+        txn.set(field!(slot, SemSlot, header.state), live.pack())?;
         Ok(Commit(Some(object_slot)))
     })
 }
@@ -143,8 +143,8 @@ fn has_room(
     let mut used = u64::from(count);
     let high = txn.get(per_kind!(layout, high_water, Kind::Semaphore))?;
     for index in 0..high.min(layout.sem.count as u32) {
-        let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-        if SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?).is(ObjectState::Live) {
+        let slot = table::set_at(layout, index)?;
+        if SlotState::unpack(txn.get(field!(slot, SemSlot, header.state))?).is(ObjectState::Live) {
             used += u64::from(txn.get(field!(slot, SemSlot, count))?);
         }
     }

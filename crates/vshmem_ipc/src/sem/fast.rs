@@ -25,7 +25,7 @@ pub(crate) fn may_operate<C: Caller>(
     }
     let alters = operations.iter().any(|operation| operation.change != 0);
     let wanted = if alters { WRITE } else { READ };
-    Ok(Permission::check(context.pool().map(), set.slot, caller, wanted)??)
+    Ok(Permission::check(context.pool().map(), set.slot.header(), caller, wanted)??)
 }
 
 /// Without the lock, if that will do. `None`: it will not.
@@ -76,7 +76,7 @@ fn operate_undoable(
     let semaphore = set.semaphore(pool, number)?;
     let Some(known) = undo::known_undo_record(context, set)? else { return Ok(Operated::Closed) };
     let me = context.client_id();
-    let at = known.base + u64::from(number) * CELL_BYTES;
+    let at = known.base.nth(u64::from(number));
     // As for an operation without SEM_UNDO.
     let is_current = || {
         let is_there = context.is_current() && set.is_current_in(map).unwrap_or(false);
@@ -121,7 +121,7 @@ pub(crate) fn semop_array_fast(
 /// last writer wins.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
-    let stamp = field!(set.slot, ObjectHeader, used);
+    let stamp = field!(set.slot, SemSlot, header.used);
     let now = seconds_now();
     let before = load_value(map, stamp)?;
     if before != now {

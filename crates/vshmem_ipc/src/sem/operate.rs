@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
 use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
-use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
+use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, SemaphoreWait, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -234,7 +234,7 @@ fn try_under_lock(
                 Ok(CommitThenFail(errno))
             }
             Staged::Done => {
-                txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+                txn.update(field!(set.slot, SemSlot, header.used), seconds_now())?;
                 let more = array::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
                 Ok(Commit(AttemptResult::Done { more }))
@@ -299,17 +299,17 @@ fn enqueue_self(
     let map = txn.lock_context().map;
     let at = thread_at(layout, slot)?;
     // Plain words: no thread reads them before the slot is in a wait queue.
-    map.store(field!(at, ThreadSlot, count), operations.len() as u64, Ordering::Relaxed)?;
+    map.store(field!(at.semaphore_wait(), SemaphoreWait, count), operations.len() as u64, Ordering::Relaxed)?;
     let record = record.map_or(0, |record| u64::from(record) + 1);
-    map.store(field!(at, ThreadSlot, size), record, Ordering::Relaxed)?;
+    map.store(field!(at.semaphore_wait(), SemaphoreWait, undo), record, Ordering::Relaxed)?;
     let base = match long {
-        Some(chunk) => chunk.offset(layout)?,
-        None => field!(at, ThreadSlot, ops),
+        Some(chunk) => chunk.place(layout)?,
+        None => field!(at.semaphore_wait(), SemaphoreWait, operations).first(),
     };
     let sequence = u64::from(set.sequence);
-    map.store(field!(at, ThreadSlot, argument), sequence, Ordering::Relaxed)?;
+    map.store(field!(at.semaphore_wait(), SemaphoreWait, set_sequence), sequence, Ordering::Relaxed)?;
     for (index, operation) in operations.iter().enumerate() {
-        map.store(base + index as u64 * 8, operation.pack(), Ordering::Relaxed)?;
+        map.store(base.nth(index as u64), operation.pack(), Ordering::Relaxed)?;
     }
     txn.update(field!(at, ThreadSlot, blocked), blocked_at(operations[blocked]))?;
     txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;

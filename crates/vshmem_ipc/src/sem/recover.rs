@@ -2,10 +2,7 @@
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{ClientList, Fault, LockContext, Txn, field, load_value, load_word};
-use vshmem_wire::{
-    Adjustment, CELL_BYTES, ClientId, ClientListHead, ClientSlot, INLINE_OPS, ObjectHeader,
-    SemWord, ThreadSlot, UndoSlot, WaitKind, WaitState,
-};
+use vshmem_wire::{Adjustment, CELL_BYTES, ClientId, ClientListHead, ClientSlot, INLINE_OPS, ObjectHeader, Place, RawCell, SemSlot, SemWord, SemaphoreWait, ThreadSlot, UndoSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::error::{Failure, broken};
@@ -38,7 +35,7 @@ pub(crate) fn apply_undo(
         let mut next = from;
         let finished = set.change(context, lock_context, "undo-apply", |txn| {
             freed = None;
-            let slot_state = SlotState::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
+            let slot_state = SlotState::unpack(txn.get(field!(set.slot, SemSlot, header.state))?);
             let same = undo::belongs(txn, layout, set, record, client)?;
             if !same || slot_state.sequence != set.sequence {
                 return Ok(true);
@@ -52,7 +49,7 @@ pub(crate) fn apply_undo(
             freed = undo::unlink(txn, layout, set, record, context.client_id())?;
             // Whatever there was to add: the end of a process operates on the set (`exit_sem` of
             // Linux).
-            txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+            txn.update(field!(set.slot, SemSlot, header.used), seconds_now())?;
             Ok(true)
         })?;
         chunks::discard(context, lock_context, freed);
@@ -71,7 +68,7 @@ fn adjust(
     pool: &Pool,
     set: &Set,
     record: u32,
-    base: u64,
+    base: Place<RawCell>,
     from: u32,
     process_ref: u32,
 ) -> Result<Option<u32>, Fault> {
@@ -83,7 +80,7 @@ fn adjust(
     for number in from..set.count {
         // Closed whether there is anything to add or not: nothing may be left that names the
         // record once it is another's.
-        let at = base + u64::from(number) * CELL_BYTES;
+        let at = base.nth(u64::from(number));
         let semaphore = set.semaphore(pool, number)?;
         let closed = semaphore.close_adjustment(record, at)?;
         semaphore.forget(record)?;
@@ -121,8 +118,8 @@ pub(crate) fn take_back(
     set.change(context, lock_context, "sem-take-back", |txn| {
         let at = dead.at;
         let map = txn.lock_context().map;
-        let count = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
-        let sequence = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+        let count = map.load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
+        let sequence = map.load(field!(at.semaphore_wait(), SemaphoreWait, set_sequence), Ordering::Relaxed)?;
         let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
             && txn.get(field!(at, ThreadSlot, result))? == 0
             && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Semaphore as u32
@@ -178,8 +175,8 @@ pub(crate) fn apply_undos(
             return Ok(());
         }
         if let Some(index) = set.checked_sub(1).filter(|_| set != UndoSlot::TAKEN) {
-            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-            let slot_state = table::slot_state(map, slot)?;
+            let slot = table::set_at(layout, index)?;
+            let slot_state = table::slot_state(map, slot.header())?;
             let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
             let set = Set::read(context.pool(), object_slot, slot)?;
             apply_undo(context, lock_context, &set, record, client, process_ref)

@@ -29,7 +29,7 @@ pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Res
             return Ok(Abandon(Errno::IDRM));
         }
         let dying = set.state_word(ObjectState::Dying as u32);
-        txn.set(field!(set.slot, ObjectHeader, state), dying.pack())?;
+        txn.set(field!(set.slot, SemSlot, header.state), dying.pack())?;
         table::begin_task(txn, Kind::Semaphore, set.index)?;
         Ok(Commit(()))
     })?;
@@ -45,7 +45,7 @@ pub(crate) fn dismantle_set(
     let pool = context.pool();
     let layout = pool.layout();
     let dying = set.state_word(ObjectState::Dying as u32).pack();
-    let state_at = field!(set.slot, ObjectHeader, state);
+    let state_at = field!(set.slot, SemSlot, header.state);
     // Before any undo record is freed: no semaphore may still name it, and the write of a thread
     // that is late must fail.
     if let Err(fault) = close_semaphores(context, set) {

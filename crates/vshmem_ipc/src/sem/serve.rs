@@ -43,7 +43,7 @@ pub(crate) fn recover_set(
     lock_context: &LockContext<'_>,
     set: &Set,
 ) -> Result<(), Failure> {
-    let slot_state = table::slot_state(context.pool().map(), set.slot)?;
+    let slot_state = table::slot_state(context.pool().map(), set.slot.header())?;
     if slot_state == set.state_word(ObjectState::Dying as u32) {
         return remove::dismantle_set(context, lock_context, set);
     }

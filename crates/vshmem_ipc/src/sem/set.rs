@@ -8,10 +8,7 @@ use vshmem_sync::{
     Decision, Fault, LockContext, Semaphore, Txn, UndoRecords, field, load_value, load_word,
     structure,
 };
-use vshmem_wire::{
-    CELL_BYTES, Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, ProcessRef, SemSlot,
-    SemWord, UndoSlot, WORD_BYTES, tag_at,
-};
+use vshmem_wire::{CELL_BYTES, Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot, SemWord, UndoSlot, WORD_BYTES};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
@@ -34,11 +31,11 @@ pub(crate) struct Set {
     pub index: u32,
     pub sequence: u32,
     /// Byte offset of its slot.
-    pub slot: u64,
+    pub slot: Place<SemSlot>,
     /// Semaphores.
     pub count: u32,
     /// Byte offset of the first semaphore.
-    words: u64,
+    words: Place<RawCell>,
     /// Tag of the cell that says that it stands.
     state_tag: u64,
 }
@@ -77,7 +74,7 @@ impl Set {
 
     /// Reads the slot's fields, whatever its state.
     #[inline(always)]
-    pub fn read(pool: &Pool, object_slot: ObjectSlot, slot: u64) -> Result<Self, Fault> {
+    pub fn read(pool: &Pool, object_slot: ObjectSlot, slot: Place<SemSlot>) -> Result<Self, Fault> {
         let fields = structure!(pool.map(), slot, SemSlot)?;
         let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
         Self::read_as(pool, object_slot, slot, fields, state.tag)
@@ -87,17 +84,16 @@ impl Set {
     fn read_as(
         pool: &Pool,
         object_slot: ObjectSlot,
-        slot: u64,
+        slot: Place<SemSlot>,
         fields: Fields<'_>,
         state_tag: u64,
     ) -> Result<Self, Fault> {
         let layout = pool.layout();
         let count = fields.load(offset_of!(SemSlot, count), Ordering::Acquire) as u32;
         let unit = fields.load(offset_of!(SemSlot, words), Ordering::Acquire) as u32;
-        let words = Chunk(unit).offset(layout)?;
-        let room = layout.heap.end() - words;
+        let words: Place<RawCell> = Chunk(unit).place(layout)?;
         let possible = (1..=pool.geometry().semmsl).contains(&count);
-        if !possible || u64::from(count) * CELL_BYTES > room {
+        if !possible || words.nth(count.into()).offset() > layout.heap.end() {
             return Err(Fault::corrupt(slot, "a semaphore set of an impossible size"));
         }
         Ok(Self {
@@ -111,8 +107,8 @@ impl Set {
     }
 
     /// Offset of its lock.
-    pub fn lock(&self) -> u64 {
-        field!(self.slot, ObjectHeader, lock)
+    pub fn lock(&self) -> Place<RawCell> {
+        field!(self.slot, SemSlot, header.lock)
     }
 
     pub(super) fn wait_queue(&self) -> WaitQueue {
@@ -120,11 +116,11 @@ impl Set {
     }
 
     #[inline]
-    pub(super) fn word(&self, number: u32) -> Result<u64, Fault> {
+    pub(super) fn word(&self, number: u32) -> Result<Place<RawCell>, Fault> {
         if number >= self.count {
             return Err(Fault::corrupt(self.slot, "no such semaphore"));
         }
-        Ok(self.words + u64::from(number) * CELL_BYTES)
+        Ok(self.words.nth(u64::from(number)))
     }
 
     pub(super) fn state_word(&self, value: u32) -> SlotState {
@@ -134,7 +130,7 @@ impl Set {
 
     /// Whether the set is still there; under its lock.
     pub fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
-        let value = txn.get(field!(self.slot, ObjectHeader, state))?;
+        let value = txn.get(field!(self.slot, SemSlot, header.state))?;
         Ok(SlotState::unpack(value) == self.state_word(ObjectState::Live as u32))
     }
 
@@ -142,18 +138,18 @@ impl Set {
     /// may be true for a moment only.
     #[inline(always)]
     pub(super) fn is_current_in(&self, map: &Map) -> Result<bool, Fault> {
-        let tag = map.load(field!(self.slot, ObjectHeader, state).tag(), Ordering::Acquire)?;
+        let tag = map.load(field!(self.slot, SemSlot, header.state).tag(), Ordering::Acquire)?;
         Ok(tag == self.state_tag)
     }
 
     /// Whether the semaphores still lie where they were found: until a removed set has been taken
     /// apart.
     fn has_memory(&self, pool: &Pool) -> Result<bool, Fault> {
-        let slot_state = table::slot_state(pool.map(), self.slot)?;
+        let slot_state = table::slot_state(pool.map(), self.slot.header())?;
         let unit = load_value(pool.map(), field!(self.slot, SemSlot, words))?;
         Ok((slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Dying))
             && slot_state.sequence == self.sequence
-            && Chunk(unit).offset(pool.layout())? == self.words)
+            && Chunk(unit).place(pool.layout())? == self.words)
     }
 
     /// One semaphore, with the undo records that its word may name.
@@ -174,7 +170,7 @@ impl Set {
         txn: &mut Txn<'_>,
         pool: &Pool,
         number: u32,
-    ) -> Result<(u64, Cell), Fault> {
+    ) -> Result<(Place<RawCell>, Cell), Fault> {
         let at = self.word(number)?;
         let cell = txn.cell(at)?;
         if SemWord::unpack(cell.word).slow {
@@ -196,7 +192,7 @@ impl Set {
     /// negative number.
     pub(super) fn count_other_writes(&self, map: &Map, writes: u64) {
         // A number that is only shown: what is outside the pool is found by others.
-        let _ = map.add(field!(self.slot, SemSlot, other_writes), writes);
+        let _ = map.add(field!(self.slot, SemSlot, other_writes).word(), writes);
     }
 
     /// Operations since the set was made: one for each semaphore that an array of them has.
@@ -259,7 +255,7 @@ impl Set {
         writes: &mut u64,
         mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
     ) -> Result<T, Failure> {
-        let semaphores = self.words..self.words + u64::from(self.count) * CELL_BYTES;
+        let semaphores = self.words..self.words.nth(self.count.into());
         let (mut aside, mut staged) = (0, 0);
         let done = change::decide(context, lock_context, self.lock(), name, |txn| {
             let decision = body(txn);
@@ -279,7 +275,7 @@ impl Set {
     pub(super) fn write(
         &self,
         txn: &mut Txn<'_>,
-        at: u64,
+        at: Place<RawCell>,
         cell: Cell,
         value: u32,
         process_ref: u32,
@@ -303,7 +299,7 @@ impl UndoRecords for Records<'_> {
         self.set.has_memory(self.pool)
     }
 
-    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+    fn adjustment(&self, record: u32) -> Result<Option<Place<RawCell>>, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         // What a peer wrote there may be any number.
         let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(None) };
@@ -312,9 +308,9 @@ impl UndoRecords for Records<'_> {
         }
         let room = load_value(map, field!(at, UndoSlot, adjustments))?;
         let Some(unit) = room.checked_sub(1) else { return Ok(None) };
-        let Ok(base) = Chunk(unit).offset(layout) else { return Ok(None) };
-        let at = base + u64::from(self.number) * CELL_BYTES;
-        Ok((at < layout.heap.end()).then_some(at))
+        let Ok(base) = Chunk(unit).place::<RawCell>(layout) else { return Ok(None) };
+        let at = base.nth(self.number.into());
+        Ok((at.offset() < layout.heap.end()).then_some(at))
     }
 
     fn operator(&self, record: u32) -> Result<u32, Fault> {
@@ -350,15 +346,15 @@ pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Failure> {
 }
 
 pub(super) fn permission(context: &Context, set: &Set) -> Result<Permission, Failure> {
-    Permission::read(context.pool().map(), set.slot).map_err(Failure::from)
+    Permission::read(context.pool().map(), set.slot.header()).map_err(Failure::from)
 }
 
 /// The wait queue of the set in a slot.
-pub(crate) fn wait_queue_of(slot: u64) -> WaitQueue {
+pub(crate) fn wait_queue_of(slot: Place<SemSlot>) -> WaitQueue {
     WaitQueue {
         head: field!(slot, SemSlot, wait_head),
         tail: field!(slot, SemSlot, wait_tail),
-        lock: field!(slot, ObjectHeader, lock),
+        lock: field!(slot, SemSlot, header.lock),
         length: Some(field!(slot, SemSlot, waiting)),
     }
 }
@@ -369,6 +365,6 @@ pub(crate) fn last_operator(pool: &Pool, set: &Set, number: u32) -> Result<Proce
 }
 
 /// The cell that counts the waiters of the set in a slot.
-pub(crate) fn waiting_of(slot: u64) -> u64 {
+pub(crate) fn waiting_of(slot: Place<SemSlot>) -> Place<RawCell> {
     field!(slot, SemSlot, waiting)
 }

@@ -32,7 +32,7 @@ pub(crate) fn set_change(
         if !set.alive(txn)? {
             return Ok(Abandon(Errno::IDRM));
         }
-        table::set_owner(txn, set.slot, uid, gid, mode).map(Commit)
+        table::set_owner(txn, set.slot.header(), uid, gid, mode).map(Commit)
     })
 }
 
@@ -67,10 +67,10 @@ fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
     let map = context.pool().map();
     Ok(SetStat {
         id: ObjectSlot { index: set.index, sequence: set.sequence }.id(),
-        permission: Permission::read(map, set.slot)?,
+        permission: Permission::read(map, set.slot.header())?,
         count: set.count,
-        operated: load_value(map, field!(set.slot, ObjectHeader, used))?,
-        changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
+        operated: load_value(map, field!(set.slot, SemSlot, header.used))?,
+        changed: load_value(map, field!(set.slot, SemSlot, header.changed))?,
     })
 }
 
@@ -81,8 +81,8 @@ pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
     let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
     let (mut semaphores, mut highest) = (0u32, 0);
     for index in 0..high.min(layout.sem.count as u32) {
-        let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-        if table::slot_state(map, slot)?.is(ObjectState::Live) {
+        let slot = table::set_at(layout, index)?;
+        if table::slot_state(map, slot.header())?.is(ObjectState::Live) {
             let count = load_value(map, field!(slot, SemSlot, count))?;
             semaphores = semaphores.saturating_add(count);
             highest = index;

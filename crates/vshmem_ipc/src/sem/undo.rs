@@ -13,9 +13,7 @@ use vshmem_sync::{
     ClientList, Fault, LockContext, Txn, claim_cell, claim_word, field, load_value, load_word,
     structure,
 };
-use vshmem_wire::{
-    CELL_BYTES, Cell, ClientId, ClientListHead, ClientSlot, Layout, SemSlot, UndoSlot, WORD_BYTES,
-};
+use vshmem_wire::{CELL_BYTES, Cell, ClientId, ClientListHead, ClientSlot, Layout, Place, RawCell, SemSlot, UndoSlot, WORD_BYTES};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -29,10 +27,10 @@ use crate::sem::set::Set;
 use crate::sem::undo_records::{take_set, undo_at, undo_list_entry};
 
 /// Byte offset of a record's adjustments.
-pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Result<u64, Fault> {
+pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Result<Place<RawCell>, Fault> {
     let unit = txn.get(field!(undo_at(layout, record)?, UndoSlot, adjustments))?;
     match unit.checked_sub(1) {
-        Some(unit) => Chunk(unit).offset(layout),
+        Some(unit) => Chunk(unit).place(layout),
         None => Err(Fault::corrupt(undo_at(layout, record)?, "an undo record without room")),
     }
 }
@@ -44,10 +42,10 @@ pub(crate) fn close(
     pool: &Pool,
     set: &Set,
     record: u32,
-    base: u64,
+    base: Place<RawCell>,
     number: u16,
-) -> Result<(u64, Cell), Fault> {
-    let at = base + u64::from(number) * CELL_BYTES;
+) -> Result<(Place<RawCell>, Cell), Fault> {
+    let at = base.nth(u64::from(number));
     if txn.has_written(at) {
         return Ok((at, txn.cell(at)?));
     }
@@ -120,7 +118,7 @@ pub(crate) fn close_all(
     txn.step(set.count)?;
     let mut highest = 0;
     for number in 0..set.count {
-        let at = base + u64::from(number) * CELL_BYTES;
+        let at = base.nth(u64::from(number));
         let closed = set.semaphore(pool, number)?.close_adjustment(record, at)?;
         highest = highest.max(closed.tag);
     }
@@ -164,7 +162,7 @@ pub(crate) fn unlink(
 pub(crate) struct Known<'a> {
     pub record: u32,
     /// Offset of the first adjustment.
-    pub base: u64,
+    pub base: Place<RawCell>,
     fields: WordsRef<'a, { size_of::<UndoSlot>() / WORD_BYTES as usize }>,
     unit: u32,
 }
@@ -180,7 +178,7 @@ impl Known<'_> {
     }
 }
 
-fn is_of(map: &Map, at: u64, client: ClientId, set: &Set) -> Result<bool, Fault> {
+fn is_of(map: &Map, at: Place<UndoSlot>, client: ClientId, set: &Set) -> Result<bool, Fault> {
     Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
         && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
 }
@@ -225,8 +223,8 @@ pub(crate) fn known_undo_record<'a>(
     let fields = structure!(context.pool().map(), undo_at(layout, record)?, UndoSlot)?;
     let unit = fields.load(offset_of!(UndoSlot, adjustments), Ordering::Acquire) as u32;
     let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
-    let base = chunk.offset(layout)?;
-    let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
+    let base: Place<RawCell> = chunk.place(layout)?;
+    let fits = base.nth(set.count.into()).offset() <= layout.heap.end();
     Ok(fits.then_some(Known { record, base, fields, unit }))
 }
 
@@ -247,7 +245,7 @@ fn make_record(
     let chunk = chunks::take(context, lock_context, bytes)?;
     // The record, and whether the room has become part of it.
     let make = || -> Result<(u32, bool), Failure> {
-        tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
+        tag_floor::lay_cells(map, layout, chunk.place(layout)?, set.count, 0)?;
         let Some(record) = take_record(context, me)? else {
             return Err(context.pool().full(limit_name!(undos), Errno::NOSPC).into());
         };

@@ -2,7 +2,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, ListEntry, claim_word, field, load_cell, load_word};
-use vshmem_wire::{ClientId, Layout, UndoSlot};
+use vshmem_wire::{ClientId, Layout, Place, UndoSlot};
 
 use crate::pool::open::Pool;
 
@@ -46,8 +46,8 @@ pub(crate) fn forget_set(
 }
 
 #[inline]
-pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
-    layout.undos.at(record).ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
+pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<Place<UndoSlot>, Fault> {
+    layout.undos.at(record).ok_or_else(|| Fault::corrupt(layout.undos.first(), "no such undo record"))
 }
 
 impl Pool {

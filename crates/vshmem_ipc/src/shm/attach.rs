@@ -4,9 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::{
-    AttachCount, AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES,
-};
+use vshmem_wire::{AttachCount, AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -16,7 +14,7 @@ use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
 use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::permission::{Caller, READ, WRITE};
-use crate::registry::table::{SlotState, slot_at};
+use crate::registry::table::{SlotState, segment_at};
 use crate::shm::record::{attach, detach};
 use crate::shm::segment::{self, Attachment, at, pages_of};
 
@@ -38,7 +36,7 @@ pub(crate) fn shmat(
     let reported_pages = pages_of(segment::bytes(context, object_slot, slot)?)?;
     context.reported_sizes.check_size(Kind::Segment, object_slot, reported_pages, slot)?;
     change::decide(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
-        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
         if !is_there(slot_state) || slot_state.sequence != object_slot.sequence {
             return Ok(Abandon(Errno::IDRM));
         }
@@ -54,7 +52,7 @@ pub(crate) fn shmat(
         txn.update(at!(slot, last), context.process_ref().pack())?;
         Ok(Commit(Attachment {
             id,
-            offset: layout.data.offset + u64::from(first) * PAGE_BYTES,
+            offset: layout.data.offset() + u64::from(first) * PAGE_BYTES,
             bytes: u64::from(pages) * PAGE_BYTES,
         }))
     })
@@ -68,7 +66,7 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     change::decide(context, &lock_context, context.pool().registry_lock(), "shmdt", |txn| {
-        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
         if slot_state.sequence != object_slot.sequence {
             return Ok(Abandon(Errno::INVAL));
         }
@@ -90,7 +88,7 @@ pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
     let lock = context.pool().registry_lock();
     change::decide(context, &lock_context, lock, "attach-again", |txn| {
         // Since it was found, another thread may have let go of it, and its slot have the next one.
-        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
         if slot_state.sequence != object_slot.sequence || !is_there(slot_state) {
             return Ok(Abandon(Errno::INVAL));
         }
@@ -114,10 +112,10 @@ pub(super) fn add_attaches(
     count: AttachCount,
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
-    let slot = slot_at(layout, Kind::Segment, object_slot.index)?;
+    let slot = segment_at(layout, object_slot.index)?;
     vshmem_sync::with_lock(*lock_context, context.pool().registry_lock(), "attach", |txn| {
         // Since it was found, it may have gone, and its slot have the next one.
-        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
         Ok(slot_state.sequence == object_slot.sequence
             && is_there(slot_state)
             && attach(txn, layout, context.client_id(), object_slot.index, count)?)

@@ -45,7 +45,7 @@ fn clean(
     backing: &dyn Backing,
 ) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let base = layout.data.offset + u64::from(extent.first) * PAGE_BYTES;
+    let base = layout.data.offset() + u64::from(extent.first) * PAGE_BYTES;
     backing.prepare(base, bytes, true)?;
     crash_point("clean", "zeroed");
     // Declared dead meanwhile: the pages may belong to another client now.

@@ -4,9 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{
-    AttachCount, Layout, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Registry,
-};
+use vshmem_wire::{AttachCount, Layout, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Place, Registry, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -59,10 +57,10 @@ impl Request for SegmentRequest<'_> {
     const LOST: &'static str = "a key that is in use and leads to no segment";
 
     /// Its slot and its bytes.
-    type Found = (u64, u64);
+    type Found = (Place<ShmSlot>, u64);
 
     #[inline(always)]
-    fn find(context: &Context, object_slot: ObjectSlot) -> Result<(u64, u64), Failure> {
+    fn find(context: &Context, object_slot: ObjectSlot) -> Result<(Place<ShmSlot>, u64), Failure> {
         let (_, slot) = segment::find_any(context, object_slot.id())?;
         Ok((slot, segment::bytes(context, object_slot, slot)?))
     }
@@ -73,12 +71,12 @@ impl Request for SegmentRequest<'_> {
         context: &Context,
         asked: Asked<'_>,
         object_slot: ObjectSlot,
-        (slot, bytes): (u64, u64),
+        (slot, bytes): (Place<ShmSlot>, u64),
     ) -> Result<(), Failure> {
         if bytes < self.size {
             return Err(Errno::INVAL.into());
         }
-        asked.check_mode(context, slot)?;
+        asked.check_mode(context, slot.header())?;
         context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(bytes)?)
     }
 
@@ -117,7 +115,7 @@ pub(super) fn begin_patiently(
     let node = if ranges.is_empty() { None } else { node.or_else(|| backing.node()) };
     let order = NodeOrder::of(ranges, node);
     let at_hand = backing.at_hand(u64::from(pages) * PAGE_BYTES);
-    let data = context.pool().layout().data.offset;
+    let data = context.pool().layout().data.offset();
     let at_hand = at_hand.and_then(|at| u32::try_from(at.checked_sub(data)? / PAGE_BYTES).ok());
     let mut retries = 0;
     loop {
@@ -148,7 +146,7 @@ pub(super) fn ready_pages(
         let run = dirty::run(map, layout, page, end - page);
         let (pages, dirty) = run?;
         if dirty || pool.superblock().backed == 0 {
-            let base = layout.data.offset + u64::from(page) * PAGE_BYTES;
+            let base = layout.data.offset() + u64::from(page) * PAGE_BYTES;
             backing.prepare(base, u64::from(pages) * PAGE_BYTES, dirty)?;
         }
         page += pages;
@@ -226,10 +224,10 @@ fn begin_segment(
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else {
             return Ok(Abandon(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
-        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
+        let slot = table::segment_at(layout, object_slot.index)?;
         let creating =
             SlotState { state: ObjectState::Creating as u32, sequence: object_slot.sequence };
-        txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
+        txn.set(field!(slot, ShmSlot, header.state), creating.pack())?;
         txn.update(at!(slot, first_page), extent.first)?;
         txn.update(at!(slot, pages), extent.pages)?;
         txn.update(at!(slot, extent), extent.slot)?;
@@ -255,8 +253,8 @@ fn publish_segment(
         if table::is_taken(txn, layout, Kind::Segment, asked.key)? {
             return Ok(false);
         }
-        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
-        table::describe(txn, slot, &permission, seconds_now())?;
+        let slot = table::segment_at(layout, object_slot.index)?;
+        table::describe(txn, slot.header(), &permission, seconds_now())?;
         txn.update(at!(slot, size_low), size as u32)?;
         txn.update(at!(slot, size_high), (size >> 32) as u32)?;
         txn.update(at!(slot, attach_time), 0)?;
@@ -270,7 +268,7 @@ fn publish_segment(
             table::enter_key(txn, layout, Kind::Segment, object_slot.index)?;
         }
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
-        txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+        txn.set(field!(slot, ShmSlot, header.state), live.pack())?;
         Ok(true)
     })
 }
@@ -287,8 +285,8 @@ pub(crate) fn abandon_segment(
         SlotState { state: ObjectState::Creating as u32, sequence: object_slot.sequence };
     // If this fails, the segment is given back when this client ends.
     let _ = change::run(context, lock_context, pool.registry_lock(), "shmget-abandon", |txn| {
-        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
-        if txn.get(field!(slot, ObjectHeader, state))? == creating.pack() {
+        let slot = table::segment_at(layout, object_slot.index)?;
+        if txn.get(field!(slot, ShmSlot, header.state))? == creating.pack() {
             txn.set(at!(slot, maker), 0)?;
             table::end_task(txn, Kind::Segment, object_slot.index)?;
             destroy(txn, layout, object_slot.index)?;

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{LockContext, field};
-use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES};
+use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -47,7 +47,7 @@ pub(crate) fn hold_memory(
     context.reported_sizes.record_size(Kind::Segment, object_slot, pages_of(bytes)?)?;
     Ok(Attachment {
         id: object_slot.id(),
-        offset: context.pool().layout().data.offset + u64::from(extent.first) * PAGE_BYTES,
+        offset: context.pool().layout().data.offset() + u64::from(extent.first) * PAGE_BYTES,
         bytes: u64::from(pages) * PAGE_BYTES,
     })
 }
@@ -65,8 +65,8 @@ fn publish_held(
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: MODE as u32, ..permission };
     change::decide(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
-        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
-        table::describe(txn, slot, &permission, seconds_now())?;
+        let slot = table::segment_at(layout, object_slot.index)?;
+        table::describe(txn, slot.header(), &permission, seconds_now())?;
         txn.update(at!(slot, size_low), bytes as u32)?;
         txn.update(at!(slot, size_high), (bytes >> 32) as u32)?;
         txn.update(at!(slot, attach_time), seconds_now())?;
@@ -81,7 +81,7 @@ fn publish_held(
         }
         let doomed =
             SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
-        txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+        txn.set(field!(slot, ShmSlot, header.state), doomed.pack())?;
         Ok(Commit(()))
     })
 }

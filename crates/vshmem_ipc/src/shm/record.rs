@@ -2,7 +2,7 @@
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{AttachCount, ClientId, Layout, ObjectHeader, ObjectState};
+use vshmem_wire::{AttachCount, ClientId, Layout, ObjectHeader, ObjectState, Place, ShmSlot};
 
 use crate::memory::extents::{self, Extent};
 use crate::pool::id::Kind;
@@ -18,7 +18,7 @@ pub(crate) fn attach(
     segment: u32,
     count: AttachCount,
 ) -> Result<bool, Fault> {
-    let slot = table::slot_at(layout, Kind::Segment, segment)?;
+    let slot = table::segment_at(layout, segment)?;
     if !attach_records::add(txn, layout, client, segment + 1, count)? {
         return Ok(false);
     }
@@ -40,13 +40,13 @@ pub(super) fn detach(
     if gone.is_none() {
         return Ok(false);
     }
-    let slot = table::slot_at(layout, Kind::Segment, segment)?;
+    let slot = table::segment_at(layout, segment)?;
     let used = count_at(txn, at!(slot, attached))?.minus(gone);
     txn.set_word(at!(slot, attached), used.pack())?;
     if gone.attached > 0 {
         txn.update(at!(slot, detach_time), seconds_now())?;
     }
-    let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+    let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
     if used.is_none() && slot_state.is(ObjectState::Doomed) {
         destroy(txn, layout, segment)?;
     }
@@ -55,7 +55,7 @@ pub(super) fn detach(
 
 /// Frees the pages and the slot of a segment whose key has gone.
 pub(super) fn destroy(txn: &mut Txn<'_>, layout: &Layout, segment: u32) -> Result<(), Fault> {
-    let slot = table::slot_at(layout, Kind::Segment, segment)?;
+    let slot = table::segment_at(layout, segment)?;
     if let Some(extent) = extent_of(txn, layout, slot)? {
         extents::release(txn, layout, extent)?;
     }
@@ -66,7 +66,7 @@ pub(super) fn destroy(txn: &mut Txn<'_>, layout: &Layout, segment: u32) -> Resul
 pub(super) fn extent_of(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    slot: u64,
+    slot: Place<ShmSlot>,
 ) -> Result<Option<Extent>, Fault> {
     let first = txn.get(at!(slot, first_page))?;
     let pages = txn.get(at!(slot, pages))?;

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_sync::load_value;
-use vshmem_wire::{ObjectState, PAGE_BYTES};
+use vshmem_wire::{ObjectState, PAGE_BYTES, Place, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -64,30 +64,30 @@ macro_rules! at {
 pub(crate) use at;
 
 /// The slot of a System V segment's id: a live one, or one that is removed and still attached.
-pub(super) fn find(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Failure> {
+pub(super) fn find(context: &Context, id: i32) -> Result<(ObjectSlot, Place<ShmSlot>), Failure> {
     let (object_slot, slot) = find_any(context, id)?;
-    if name::is_posix(context.pool().map(), Kind::Segment, slot)? {
+    if name::is_posix(context.pool().map(), at!(slot, name))? {
         return Err(Errno::INVAL.into());
     }
     Ok((object_slot, slot))
 }
 
 /// As [`find`], also of a POSIX shared memory object.
-pub(super) fn find_any(context: &Context, id: i32) -> Result<(ObjectSlot, u64), Failure> {
+pub(super) fn find_any(context: &Context, id: i32) -> Result<(ObjectSlot, Place<ShmSlot>), Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
     let slot = context.pool().layout().shm.at(object_slot.index).ok_or(Errno::INVAL)?;
-    let slot_state = table::slot_state(context.pool().map(), slot)?;
+    let slot_state = table::slot_state(context.pool().map(), slot.header())?;
     let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
     let same = slot_state.sequence == object_slot.sequence;
     if there && same { Ok((object_slot, slot)) } else { Err(Errno::INVAL.into()) }
 }
 
-pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Failure> {
-    Permission::read(context.pool().map(), slot).map_err(Failure::from)
+pub(super) fn permission(context: &Context, slot: Place<ShmSlot>) -> Result<Permission, Failure> {
+    Permission::read(context.pool().map(), slot.header()).map_err(Failure::from)
 }
 
 /// Bytes of a segment; EINVAL when it has gone meanwhile.
-pub(crate) fn bytes(context: &Context, object_slot: ObjectSlot, slot: u64) -> Result<u64, Failure> {
+pub(crate) fn bytes(context: &Context, object_slot: ObjectSlot, slot: Place<ShmSlot>) -> Result<u64, Failure> {
     let map = context.pool().map();
     let low = load_value(map, at!(slot, size_low))?;
     let high = load_value(map, at!(slot, size_high))?;

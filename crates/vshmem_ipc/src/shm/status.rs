@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value};
-use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
+use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Place, RawCell, Registry, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -33,7 +33,7 @@ pub(crate) fn segment_remove(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     change::decide(context, &lock_context, context.pool().registry_lock(), "shm-remove", |txn| {
-        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
         if slot_state.sequence != object_slot.sequence {
             return Ok(Abandon(Errno::IDRM));
         }
@@ -41,8 +41,8 @@ pub(crate) fn segment_remove(
             return Ok(Commit(()));
         }
         table::leave_key(txn, layout, Kind::Segment, object_slot.index)?;
-        txn.update(field!(slot, ObjectHeader, key), 0)?;
-        let mode_at = field!(slot, ObjectHeader, mode);
+        txn.update(field!(slot, ShmSlot, header.key), 0)?;
+        let mode_at = field!(slot, ShmSlot, header.mode);
         let mode = txn.get(mode_at)?;
         txn.update(mode_at, mode | DESTROYED)?;
         if txn.get(at!(slot, attached))? == 0 {
@@ -50,7 +50,7 @@ pub(crate) fn segment_remove(
         } else {
             let doomed =
                 SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
-            txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+            txn.set(field!(slot, ShmSlot, header.state), doomed.pack())?;
         }
         Ok(Commit(()))
     })
@@ -70,11 +70,11 @@ pub(crate) fn segment_change(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     change::decide(context, &lock_context, context.pool().registry_lock(), "shm-set", |txn| {
-        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
         if slot_state.sequence != object_slot.sequence {
             return Ok(Abandon(Errno::IDRM));
         }
-        table::set_owner(txn, slot, uid, gid, mode).map(Commit)
+        table::set_owner(txn, slot.header(), uid, gid, mode).map(Commit)
     })
 }
 
@@ -103,11 +103,11 @@ pub(crate) fn segment_lock(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     change::decide(context, &lock_context, context.pool().registry_lock(), "shm-lock", |txn| {
-        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
         if slot_state.sequence != object_slot.sequence {
             return Ok(Abandon(Errno::IDRM));
         }
-        let mode_at = field!(slot, ObjectHeader, mode);
+        let mode_at = field!(slot, ShmSlot, header.mode);
         let mode = txn.get(mode_at)?;
         txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
         Ok(Commit(()))
@@ -145,22 +145,22 @@ pub(crate) fn segment_at_index(
 fn segment_row(
     context: &Context,
     object_slot: ObjectSlot,
-    slot: u64,
+    slot: Place<ShmSlot>,
 ) -> Result<SegmentStat, Failure> {
     let map = context.pool().map();
-    let get = |at: u64| load_value(map, at);
+    let get = |at: Place<RawCell>| load_value(map, at);
     let size = segment::bytes(context, object_slot, slot)?;
     context.reported_sizes.check_size(Kind::Segment, object_slot, pages_of(size)?, slot)?;
     Ok(SegmentStat {
         id: object_slot.id(),
-        permission: Permission::read(map, slot)?,
+        permission: Permission::read(map, slot.header())?,
         size,
         attached: get(at!(slot, attached))?,
         creator: context.pid_here(get(at!(slot, creator))?),
         last: context.pid_here(get(at!(slot, last))?),
         attach_time: get(at!(slot, attach_time))?,
         detach_time: get(at!(slot, detach_time))?,
-        changed: get(field!(slot, ObjectHeader, changed))?,
+        changed: get(field!(slot, ShmSlot, header.changed))?,
     })
 }
 
@@ -174,12 +174,12 @@ pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
     };
     let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
     for index in 0..high.min(layout.shm.count as u32) {
-        let slot = table::slot_at(layout, Kind::Segment, index)?;
-        let slot_state = table::slot_state(map, slot)?;
+        let slot = table::segment_at(layout, index)?;
+        let slot_state = table::slot_state(map, slot.header())?;
         if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
             continue;
         }
-        if name::is_posix(map, Kind::Segment, slot)? {
+        if name::is_posix(map, at!(slot, name))? {
             info.segments = info.segments.saturating_sub(1);
             info.pages = info.pages.saturating_sub(load_value(map, at!(slot, pages))?);
         } else {

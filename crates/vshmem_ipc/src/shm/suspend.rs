@@ -10,9 +10,7 @@
 use rustix::io::Errno;
 use vshmem_mem::Scratch;
 use vshmem_sync::{Fault, Txn, field, load_value, load_word, with_lock};
-use vshmem_wire::{
-    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientSlot, ObjectHeader, ObjectName, ObjectState,
-};
+use vshmem_wire::{ATTACHED_QUEUE, AttachCount, AttachSlot, ClientSlot, ObjectHeader, ObjectName, ObjectState, Place, RawCell, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -139,7 +137,7 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
             let is_posix = ObjectName::is_posix(load_word(map, at!(slot, name))?);
             let is_last = load_word(map, at!(slot, attached))?
                 == load_word(map, field!(at, AttachSlot, count))?;
-            if is_posix || is_last && table::slot_state(map, slot)?.is(ObjectState::Doomed) {
+            if is_posix || is_last && table::slot_state(map, slot.header())?.is(ObjectState::Doomed) {
                 return Ok(true);
             }
         }
@@ -157,14 +155,14 @@ fn count_attach_records(context: &Context) -> Result<usize, Fault> {
         let Some(record) = next.checked_sub(1) else { return Ok(records as usize) };
         next = load_value(map, field!(attach_at(layout, record)?, AttachSlot, next))?;
     }
-    Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+    Err(Fault::corrupt(layout.attaches.offset(), "an attach list without an end"))
 }
 
 /// The record behind the first `passed` of this process's.
 fn held_behind(
     context: &Context,
     txn: &mut Txn<'_>,
-    head_at: u64,
+    head_at: Place<RawCell>,
     passed: u32,
 ) -> Result<Option<HeldAttach>, Fault> {
     let layout = context.pool().layout();
@@ -173,8 +171,8 @@ fn held_behind(
     let Some(index) = segment.checked_sub(1) else {
         return Err(Fault::corrupt(at, "an attach record of nothing"));
     };
-    let slot = table::slot_at(layout, Kind::Segment, index)?;
-    let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+    let slot = table::segment_at(layout, index)?;
+    let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
     let is_posix = ObjectName::is_posix(txn.get_word(at!(slot, name))?);
     let held = count_at(txn, field!(at, AttachSlot, count))?;
     let is_last = count_at(txn, at!(slot, attached))? == held;

@@ -2,7 +2,7 @@
 
 use vshmem_mem::{AtomicU32, Ordering, death_word};
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{AGENT_THREAD_AT, DomainSlot};
+use vshmem_wire::DomainSlot;
 
 use crate::context::{Context, WakeScope};
 use crate::pool::domains;
@@ -18,7 +18,7 @@ fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
             Ok(context
                 .pool()
                 .map()
-                .futex(field!(slot, DomainSlot, agent_thread) + AGENT_THREAD_AT)?)
+                .futex(field!(slot, DomainSlot, agent_words.thread).offset())?)
         }
     }
 }

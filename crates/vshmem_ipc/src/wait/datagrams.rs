@@ -23,9 +23,7 @@ use std::time::Duration;
 
 use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, SLEEPING, WAKE, futex_wait};
 use vshmem_sync::{Fault, claim_word, field, load_value, load_word, wake_word};
-use vshmem_wire::{
-    AGENT_ASKED_AT, AGENT_WAKE_AT, CELL_BYTES, DomainSlot, ProcessRef, ThreadSlot, WaitState,
-};
+use vshmem_wire::{DomainSlot, Place, ProcessRef, RawCell, ThreadSlot, WaitState};
 
 use crate::context::{Context, WakeScope};
 use crate::error::Failure;
@@ -91,8 +89,8 @@ fn notify_of(pool: &Pool, index: u32) -> Result<u64, Fault> {
 /// The domains that the agent of one has heard lately, as its slot says.
 pub(crate) fn heard_by(pool: &Pool, index: u32) -> Result<DomainSet, Fault> {
     let at = field!(domains::slot_at(pool.layout(), index)?, DomainSlot, heard);
-    let low = load_word(pool.map(), at)?;
-    let high = load_word(pool.map(), at + CELL_BYTES)?;
+    let low = load_word(pool.map(), at.element(0))?;
+    let high = load_word(pool.map(), at.element(1))?;
     Ok(DomainSet(u128::from(high) << 64 | u128::from(low)))
 }
 
@@ -134,10 +132,10 @@ fn agent_words(context: &Context) -> Result<AgentWords<'_>, Fault> {
         },
         WakeScope::Kernel => {
             let map = context.pool().map();
-            let at = field!(domains::slot_at(layout, context.domain())?, DomainSlot, agent_thread);
+            let slot = domains::slot_at(layout, context.domain())?;
             AgentWords {
-                agent_words: map.futex(at + AGENT_WAKE_AT)?,
-                asked: map.futex(at + AGENT_ASKED_AT)?,
+                agent_words: map.futex(field!(slot, DomainSlot, agent_words.wake).offset())?,
+                asked: map.futex(field!(slot, DomainSlot, agent_words.asked).offset())?,
             }
         }
     })
@@ -233,14 +231,14 @@ pub(crate) fn publish_heard(context: &Context, heard: DomainSet) -> Result<bool,
         let at =
             field!(domains::slot_at(context.pool().layout(), context.domain())?, DomainSlot, heard);
         let before = heard_by(context.pool(), context.domain())?;
-        replace_word(context, at, heard.0 as u64)?;
-        replace_word(context, at + CELL_BYTES, (heard.0 >> 64) as u64)?;
+        replace_word(context, at.element(0), heard.0 as u64)?;
+        replace_word(context, at.element(1), (heard.0 >> 64) as u64)?;
         Ok(before != heard)
     };
     publish().map_err(Failure::from)
 }
 
-fn replace_word(context: &Context, at: u64, word: u64) -> Result<(), Fault> {
+fn replace_word(context: &Context, at: Place<RawCell>, word: u64) -> Result<(), Fault> {
     let before = load_word(context.pool().map(), at)?;
     if before != word {
         claim_word(context.pool().map(), at, before, word)?;

@@ -119,7 +119,7 @@ pub(crate) fn deliver_wakeups(context: &Context) -> usize {
         }
         let Ok(at) = thread_at(layout, slot) else { continue };
         let served = map
-            .load(field!(at, ThreadSlot, wait), Ordering::SeqCst)
+            .load(field!(at, ThreadSlot, wait).word(), Ordering::SeqCst)
             .is_ok_and(|word| word as u32 != WaitState::Waiting as u32);
         if served && domain_users::wake_local(context, slot) {
             woken += 1;
@@ -302,7 +302,7 @@ pub(crate) fn note_rates(context: &Context, rates: [u32; RATES]) -> Result<(), F
         let map = context.pool().map();
         let slot = domains::slot_at(context.pool().layout(), context.domain())?;
         for (i, rate) in rates.into_iter().enumerate() {
-            let at = field!(slot, DomainSlot, rates) + i as u64 * CELL_BYTES;
+            let at = field!(slot, DomainSlot, rates).element(i as u64);
             let before = load_value(map, at)?;
             claim_cell(map, at, before, rate)?;
         }

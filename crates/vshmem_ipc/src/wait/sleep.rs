@@ -149,7 +149,7 @@ fn sleep_until(
     let at = thread_at(context.pool().layout(), slot_guard.slot)?;
     let wait_at = field!(at, ThreadSlot, wait);
     let waiting = || {
-        map.load(wait_at, Ordering::SeqCst)
+        map.load(wait_at.word(), Ordering::SeqCst)
             .is_ok_and(|word| word as u32 == WaitState::Waiting as u32)
     };
     // A thread that has others ahead will not be served within a spin's time, and the CPU is better

@@ -7,29 +7,32 @@
 use rustix::io::Errno;
 use vshmem_mem::{WaiterRecord, show_waiter};
 use vshmem_sync::{Fault, SlotGuard, Txn, field};
-use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{Layout, Place, RawCell, ThreadSlot, WaitKind, WaitState};
 
 use crate::pool::threads::thread_at;
 
 /// A list of waiters: the cells that hold its ends, and what goes with it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitQueue {
-    pub head: u64,
-    pub tail: u64,
+    pub head: Place<RawCell>,
+    pub tail: Place<RawCell>,
     /// The lock that protects it.
-    pub lock: u64,
+    pub lock: Place<RawCell>,
     /// The cell that counts its waiters, if there is one.
-    pub length: Option<u64>,
+    pub length: Option<Place<RawCell>>,
 }
 
 impl WaitQueue {
     /// As a signal handler finds it, with the slot of the thread that is in it.
     fn shown(self, slot: u32) -> WaiterRecord {
-        [self.head, self.tail, self.lock, self.length.unwrap_or(0), slot.into()]
+        let [head, tail, lock] = [self.head, self.tail, self.lock].map(Place::offset);
+        [head, tail, lock, self.length.map_or(0, Place::offset), slot.into()]
     }
 
     pub(crate) fn taken([head, tail, lock, length, slot]: WaiterRecord) -> (Self, u32) {
-        (Self { head, tail, lock, length: (length != 0).then_some(length) }, slot as u32)
+        let length = (length != 0).then_some(Place::at(length));
+        let [head, tail, lock] = [head, tail, lock].map(Place::at);
+        (Self { head, tail, lock, length }, slot as u32)
     }
 }
 

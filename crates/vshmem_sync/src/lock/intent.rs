@@ -237,8 +237,9 @@ impl<'a> Txn<'a> {
         if is_same(old.word) { Ok(()) } else { self.replace_first(at, old, word) }
     }
 
-    /// How many cells between two offsets this change writes.
-    pub fn writes_within(&mut self, range: std::ops::Range<u64>) -> u64 {
+    /// How many cells between two places this change writes.
+    pub fn writes_within(&mut self, range: std::ops::Range<Place<RawCell>>) -> u64 {
+        let range = range.start.offset()..range.end.offset();
         let is_within = |entry: &&IntentEntry| range.contains(&entry.offset);
         let near = self.near.iter().filter(is_within).count();
         let far = self

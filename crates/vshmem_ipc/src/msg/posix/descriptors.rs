@@ -169,7 +169,7 @@ pub(crate) fn close_all(
             }
         }
     }
-    Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+    Err(Fault::corrupt(layout.attaches.offset(), "an attach list without an end"))
 }
 
 /// Goes on with a queue that a thread was about to remove, if that is why it is the thread's task.

@@ -79,7 +79,7 @@ pub(crate) fn attach_object(context: &Context, id: i32) -> Result<Attachment, Fa
         txn.update(at!(slot, last), context.process_ref().pack())?;
         Ok(Commit(Attachment {
             id,
-            offset: layout.data.offset + u64::from(extent.first) * PAGE_BYTES,
+            offset: layout.data.offset() + u64::from(extent.first) * PAGE_BYTES,
             bytes: u64::from(extent.pages) * PAGE_BYTES,
         }))
     })
@@ -105,8 +105,8 @@ pub(crate) fn keep_only(context: &Context, held: &[(i32, u32)]) -> Result<(), Fa
             let Some(index) = segment.checked_sub(1) else {
                 return Err(Fault::corrupt(at, "an attach record of nothing"));
             };
-            let slot = table::slot_at(layout, Kind::Segment, index)?;
-            let sequence = table::slot_state(context.pool().map(), slot)?.sequence;
+            let slot = table::segment_at(layout, index)?;
+            let sequence = table::slot_state(context.pool().map(), slot.header())?.sequence;
             let has = count_at(txn, field!(at, AttachSlot, count))?;
             let wanted = wanted_of(ObjectSlot { index, sequence });
             if wanted >= has.opened {

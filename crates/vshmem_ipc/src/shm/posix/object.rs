@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ObjectHeader, ObjectState};
+use vshmem_wire::{ObjectHeader, ObjectState, Place, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -59,13 +59,13 @@ pub struct PosixShmStat {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Object {
     pub object_slot: ObjectSlot,
-    pub slot: u64,
+    pub slot: Place<ShmSlot>,
 }
 
 /// Finds an object. EINVAL when it has gone, or is a System V segment.
 pub(crate) fn find(context: &Context, id: i32) -> Result<Object, Failure> {
     let (object_slot, slot) = segment::find_any(context, id)?;
-    if name::is_posix(context.pool().map(), Kind::Segment, slot)? {
+    if name::is_posix(context.pool().map(), field!(slot, ShmSlot, name))? {
         Ok(Object { object_slot, slot })
     } else {
         Err(Errno::INVAL.into())
@@ -75,7 +75,7 @@ pub(crate) fn find(context: &Context, id: i32) -> Result<Object, Failure> {
 impl Object {
     /// Whether it is still there.
     pub fn is_alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
-        let slot_state = SlotState::unpack(txn.get(field!(self.slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(txn.get(field!(self.slot, ShmSlot, header.state))?);
         let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
         Ok(there && slot_state.sequence == self.object_slot.sequence)
     }

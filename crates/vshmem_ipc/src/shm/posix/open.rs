@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{AttachCount, Layout, ObjectHeader, ObjectState, PERM_BITS};
+use vshmem_wire::{AttachCount, Layout, ObjectHeader, ObjectState, PERM_BITS, ShmSlot};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
@@ -74,7 +74,7 @@ pub(crate) fn open(
         }
     }
     let keys = context.pool().layout().keys[Kind::Segment as usize];
-    Err(Fault::corrupt(keys.offset, "a name that is found and is no object's").into())
+    Err(Fault::corrupt(keys.first(), "a name that is found and is no object's").into())
 }
 
 /// Opens an object that is there. `None`: there is none of that name.
@@ -95,8 +95,8 @@ fn open_existing(
         if how.create && how.exclusive {
             return Ok(Abandon(Errno::EXIST));
         }
-        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
-        if let Err(errno) = Permission::read(pool.map(), slot)?.allow_file(caller, wanted) {
+        let slot = table::segment_at(layout, object_slot.index)?;
+        if let Err(errno) = Permission::read(pool.map(), slot.header())?.allow_file(caller, wanted) {
             return Ok(Abandon(errno));
         }
         count_descriptor(context, txn, layout, object_slot)
@@ -177,9 +177,9 @@ fn make_object(
         let Some(object_slot) = object_slot else {
             return Ok(Abandon(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
-        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
-        table::describe(txn, slot, &permission, seconds_now())?;
-        table::begin_generation(txn, slot)?;
+        let slot = table::segment_at(layout, object_slot.index)?;
+        table::describe(txn, slot.header(), &permission, seconds_now())?;
+        table::begin_generation(txn, slot.header())?;
         let bytes = memory.map_or(0, |memory| memory.bytes);
         txn.update(at!(slot, size_low), bytes as u32)?;
         txn.update(at!(slot, size_high), (bytes >> 32) as u32)?;
@@ -192,7 +192,7 @@ fn make_object(
         txn.update(at!(slot, creator), context.process_ref().pack())?;
         name::enter(context, txn, Kind::Segment, object_slot.index, new)?;
         let live = SlotState { state: ObjectState::Live as u32, sequence: object_slot.sequence };
-        txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+        txn.set(field!(slot, ShmSlot, header.state), live.pack())?;
         count_descriptor(context, txn, layout, object_slot)
             .map(|counted| counted.map(|()| Some(object_slot)))
     })
@@ -201,7 +201,7 @@ fn make_object(
 /// A slot for an object without data pages. `None` when all are in use.
 fn take_bare_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ObjectSlot>, Fault> {
     let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else { return Ok(None) };
-    let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
+    let slot = table::segment_at(layout, object_slot.index)?;
     for cell in [at!(slot, first_page), at!(slot, pages), at!(slot, extent)] {
         txn.update(cell, 0)?;
     }

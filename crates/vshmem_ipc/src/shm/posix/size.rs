@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, Txn, crash_point, field};
-use vshmem_wire::{AttachCount, Layout, ObjectHeader, PAGE_BYTES};
+use vshmem_wire::{AttachCount, Layout, ObjectHeader, PAGE_BYTES, Place, ShmSlot};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
@@ -227,7 +227,7 @@ fn pass_memory(
         if let Some(old) = seen.extent {
             extents::release(txn, layout, old)?;
         }
-        let maker = table::slot_at(layout, Kind::Segment, from.index)?;
+        let maker = table::segment_at(layout, from.index)?;
         txn.set(at!(maker, maker), 0)?;
         table::end_task(txn, Kind::Segment, from.index)?;
         table::free_slot(txn, layout, Kind::Segment, from.index)?;
@@ -239,23 +239,23 @@ fn pass_memory(
 
 /// Where a data page lies in the pool.
 pub(super) fn address(layout: &Layout, page: u32) -> u64 {
-    layout.data.offset + u64::from(page) * PAGE_BYTES
+    layout.data.offset() + u64::from(page) * PAGE_BYTES
 }
 
-fn size_in(txn: &mut Txn<'_>, slot: u64) -> Result<u64, Fault> {
+fn size_in(txn: &mut Txn<'_>, slot: Place<ShmSlot>) -> Result<u64, Fault> {
     let low = txn.get(at!(slot, size_low))?;
     let high = txn.get(at!(slot, size_high))?;
     Ok(u64::from(high) << 32 | u64::from(low))
 }
 
 /// Raises the tag of the size's cell, also where the size stays as it is.
-fn set_bytes(txn: &mut Txn<'_>, slot: u64, bytes: u64) -> Result<(), Fault> {
+fn set_bytes(txn: &mut Txn<'_>, slot: Place<ShmSlot>, bytes: u64) -> Result<(), Fault> {
     txn.set(at!(slot, size_low), bytes as u32)?;
     txn.update(at!(slot, size_high), (bytes >> 32) as u32)?;
-    txn.update(field!(slot, ObjectHeader, changed), seconds_now())
+    txn.update(field!(slot, ShmSlot, header.changed), seconds_now())
 }
 
-fn give_extent(txn: &mut Txn<'_>, slot: u64, extent: Extent) -> Result<(), Fault> {
+fn give_extent(txn: &mut Txn<'_>, slot: Place<ShmSlot>, extent: Extent) -> Result<(), Fault> {
     txn.update(at!(slot, first_page), extent.first)?;
     txn.update(at!(slot, pages), extent.pages)?;
     txn.update(at!(slot, extent), extent.slot)

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value, load_word};
-use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, PAGE_BYTES, PERM_BITS};
+use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, PAGE_BYTES, PERM_BITS, Place, RawCell, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -18,9 +18,9 @@ use crate::shm::segment::{self, at};
 pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixShmStat, Failure> {
     let object = object::find(context, id)?;
     let (map, slot) = (context.pool().map(), object.slot);
-    let get = |at: u64| load_value(map, at);
+    let get = |at: Place<RawCell>| load_value(map, at);
     let size = segment::bytes(context, object.object_slot, slot)?;
-    let permission = Permission::read(map, slot)?;
+    let permission = Permission::read(map, slot.header())?;
     let used = AttachCount::unpack(load_word(map, at!(slot, attached))?);
     let name = ObjectName::unpack(load_word(map, at!(slot, name))?);
     Ok(PosixShmStat {
@@ -34,7 +34,7 @@ pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixShmStat, Failure> 
         attached: used.attached,
         opened: used.opened,
         attach_time: get(at!(slot, attach_time))?,
-        changed: get(field!(slot, ObjectHeader, changed))?,
+        changed: get(field!(slot, ShmSlot, header.changed))?,
     })
 }
 
@@ -83,9 +83,9 @@ fn set(
         if !object.is_alive(txn)? {
             return Ok(Abandon(Errno::INVAL));
         }
-        let now = Permission::read(pool.map(), slot)?;
+        let now = Permission::read(pool.map(), slot.header())?;
         match wanted(&now) {
-            Ok(new) => table::set_owner(txn, slot, new.uid, new.gid, new.mode).map(Commit),
+            Ok(new) => table::set_owner(txn, slot.header(), new.uid, new.gid, new.mode).map(Commit),
             Err(errno) => Ok(Abandon(errno)),
         }
     })

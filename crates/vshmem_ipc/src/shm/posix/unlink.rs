@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::field;
-use vshmem_wire::{ObjectHeader, ObjectState};
+use vshmem_wire::{ObjectHeader, ObjectState, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -33,8 +33,8 @@ pub(crate) fn unlink(
         let Some(object_slot) = name::find(txn, layout, Kind::Segment, name)? else {
             return Ok(Abandon(Errno::NOENT));
         };
-        let slot = table::slot_at(layout, Kind::Segment, object_slot.index)?;
-        if Permission::read(pool.map(), slot)?.allow_owner(caller).is_err() {
+        let slot = table::segment_at(layout, object_slot.index)?;
+        if Permission::read(pool.map(), slot.header())?.allow_owner(caller).is_err() {
             return Ok(Abandon(Errno::ACCESS));
         }
         name::leave(txn, layout, Kind::Segment, object_slot.index)?;
@@ -43,8 +43,8 @@ pub(crate) fn unlink(
         } else {
             let doomed =
                 SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
-            txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
-            txn.update(field!(slot, ObjectHeader, changed), seconds_now())?;
+            txn.set(field!(slot, ShmSlot, header.state), doomed.pack())?;
+            txn.update(field!(slot, ShmSlot, header.changed), seconds_now())?;
         }
         Ok(Commit(()))
     })
