@@ -1,7 +1,7 @@
 //! Single cells outside any lock.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_wire::{Cell, Place, RawCell};
+use vshmem_wire::{Cell, Place, RawCell, State, StateCell};
 
 use crate::crash::claim_point;
 use crate::fault::Fault;
@@ -42,6 +42,15 @@ pub fn load_word(map: &Map, at: Place<RawCell>) -> Result<u64, Fault> {
 #[inline]
 pub fn load_value(map: &Map, at: Place<RawCell>) -> Result<u32, Fault> {
     Ok(load_word(map, at)? as u32)
+}
+
+/// Reads which state a cell says; `None` when that is none: a peer has written it.
+///
+/// # Errors
+/// When the cell is outside the pool.
+#[inline]
+pub fn load_state<S: State>(map: &Map, at: Place<StateCell<S>>) -> Result<Option<S>, Fault> {
+    load_value(map, at.cell()).map(S::of)
 }
 
 /// Changes a cell from one number of 32 bits to another by a single compare-and-swap; says whether

@@ -27,7 +27,7 @@ mod semaphore;
 mod thread_slot;
 mod wait;
 
-pub use cell::{claim_cell, claim_word, load_cell, load_value, load_word};
+pub use cell::{claim_cell, claim_word, load_cell, load_state, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
 pub use fault::Fault;
 pub use lock::{

@@ -1,5 +1,9 @@
 //! The cell: a word and its tag, replaced together by one compare-and-swap.
 
+use core::marker::PhantomData;
+
+use crate::Place;
+
 /// Bytes of a cell.
 pub const CELL_BYTES: u64 = 16;
 /// Bytes of a plain word: of what is no cell, as the text of a record.
@@ -53,4 +57,60 @@ impl Cell {
     }
 }
 
+/// A cell whose word is one of the numbers of the states `S`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct StateCell<S> {
+    cell: RawCell,
+    states: PhantomData<S>,
+}
+
+impl<S> Place<StateCell<S>> {
+    /// The cell as any other: for who replaces it, or shows a number that is no state.
+    #[inline]
+    #[must_use]
+    pub const fn cell(self) -> Place<RawCell> {
+        Place::at(self.offset())
+    }
+}
+
+/// States of something in a pool, as the numbers of a cell.
+pub trait State: Copy + PartialEq {
+    /// Which state a number is. A peer may have written one that is none.
+    fn of(number: u32) -> Option<Self>;
+
+    /// Its number.
+    fn number(self) -> u32;
+}
+
+/// Makes an enumeration that is the states of a [`StateCell`].
+macro_rules! states {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident { $($(#[$doc:meta])* $state:ident = $number:literal,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum $name { $($(#[$doc])* $state = $number,)* }
+
+        impl $crate::State for $name {
+            #[inline]
+            fn of(number: u32) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$state),)*
+                    _ => None,
+                }
+            }
+
+            #[inline]
+            fn number(self) -> u32 {
+                self as u32
+            }
+        }
+    };
+}
+pub(crate) use states;
+
+const _: () = assert!(size_of::<StateCell<()>>() == size_of::<RawCell>(), "no more than a cell");
 const _: () = assert!(size_of::<RawCell>() as u64 == CELL_BYTES, "a cell is two words");

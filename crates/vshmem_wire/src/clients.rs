@@ -1,6 +1,7 @@
 //! Who takes part: domains, clients, and threads at work.
 
-use crate::{Place, RawCell};
+use crate::cell::states;
+use crate::{Place, RawCell, StateCell};
 
 /// Bytes of a domain's name.
 pub const DOMAIN_NAME_BYTES: usize = 32;
@@ -15,18 +16,18 @@ pub const MORE_LOG_ENTRIES: usize = 80_000;
 /// Semaphore operations of a waiter that lie in the thread slot itself.
 pub const INLINE_OPS: usize = 8;
 
-/// States of a domain slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum DomainState {
-    /// Holds no domain.
-    Free = 0,
-    /// Takes part. Its lease says whether it is silent.
-    Alive = 1,
-    /// Declared dead: its clients are being cleaned away.
-    Dead = 2,
-    /// Evicted without proof of death: what it had attached is quarantined.
-    Evicted = 3,
+states! {
+    /// States of a domain slot.
+    pub enum DomainState {
+        /// Holds no domain.
+        Free = 0,
+        /// Takes part. Its lease says whether it is silent.
+        Alive = 1,
+        /// Declared dead: its clients are being cleaned away.
+        Dead = 2,
+        /// Evicted without proof of death: what it had attached is quarantined.
+        Evicted = 3,
+    }
 }
 
 /// Marks the pid in [`DomainSlot::agent`] as that of a client that is starting an agent.
@@ -55,8 +56,8 @@ pub struct AgentWords {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct DomainSlot {
-    /// A [`DomainState`].
-    pub state: RawCell,
+    /// Where it stands.
+    pub state: StateCell<DomainState>,
     /// Boot epoch: raised each time the slot is taken.
     pub epoch: RawCell,
     /// Boot id of the kernel, 16 bytes.
@@ -93,28 +94,28 @@ pub struct DomainSlot {
     pub heard: [RawCell; 2],
 }
 
-/// States of a client slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ClientState {
-    /// Holds no client.
-    Free = 0,
-    /// Kept by a parent for the child that it is about to fork.
-    Reserved = 1,
-    /// A process.
-    Active = 2,
-    /// Dead; any thread that sees this continues the clean-up.
-    Dying = 3,
-    /// Evicted with its domain; its attaches stay until the death is confirmed.
-    Quarantined = 4,
+states! {
+    /// States of a client slot.
+    pub enum ClientState {
+        /// Holds no client.
+        Free = 0,
+        /// Kept by a parent for the child that it is about to fork.
+        Reserved = 1,
+        /// A process.
+        Active = 2,
+        /// Dead; any thread that sees this continues the clean-up.
+        Dying = 3,
+        /// Evicted with its domain; its attaches stay until the death is confirmed.
+        Quarantined = 4,
+    }
 }
 
 /// One client process.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ClientSlot {
-    /// A [`ClientState`].
-    pub state: RawCell,
+    /// Where it stands.
+    pub state: StateCell<ClientState>,
     /// Index of its domain.
     pub domain: RawCell,
     /// Boot epoch of its domain when it joined.
@@ -149,22 +150,22 @@ pub struct ClientSlot {
     pub leaving: RawCell,
 }
 
-/// What a waiter waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum WaitKind {
-    /// Nothing.
-    None = 0,
-    /// An array of semaphore operations.
-    Semaphore = 1,
-    /// A message.
-    Receive = 2,
-    /// Room for a message.
-    Send = 3,
-    /// A change at an address.
-    Address = 4,
-    /// That a message comes to an empty POSIX queue (mq_notify).
-    Notify = 5,
+states! {
+    /// What a waiter waits for.
+    pub enum WaitKind {
+        /// Nothing.
+        None = 0,
+        /// An array of semaphore operations.
+        Semaphore = 1,
+        /// A message.
+        Receive = 2,
+        /// Room for a message.
+        Send = 3,
+        /// A change at an address.
+        Address = 4,
+        /// That a message comes to an empty POSIX queue (mq_notify).
+        Notify = 5,
+    }
 }
 
 /// Room for what a thread waits for: one of the structures below.
@@ -254,18 +255,18 @@ awaited! {
     notify_wait: NotifyWait, "What the thread awaits with [`WaitKind::Notify`].";
 }
 
-/// State of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum WaitState {
-    /// Not waiting.
-    Idle = 0,
-    /// Queued at an object.
-    Waiting = 1,
-    /// What was waited for has been done on the waiter's behalf; `result` says how.
-    Done = 2,
-    /// Worth another try; no longer queued.
-    Retry = 3,
+states! {
+    /// State of a wait.
+    pub enum WaitState {
+        /// Not waiting.
+        Idle = 0,
+        /// Queued at an object.
+        Waiting = 1,
+        /// What was waited for has been done on the waiter's behalf; `result` says how.
+        Done = 2,
+        /// Worth another try; no longer queued.
+        Retry = 3,
+    }
 }
 
 /// What a thread has begun with an object. Only that thread continues it while it lives.
@@ -366,10 +367,10 @@ pub struct ThreadSlot {
     pub sibling: RawCell,
     /// What the thread has begun with an object and not finished, a [`Task`].
     pub task: RawCell,
-    /// A [`WaitState`].
-    pub wait: RawCell,
-    /// A [`WaitKind`].
-    pub kind: RawCell,
+    /// How its wait stands.
+    pub wait: StateCell<WaitState>,
+    /// What it waits for: which of the structures `awaited` is.
+    pub kind: StateCell<WaitKind>,
     /// Object slot that is waited at, or bucket.
     pub object: RawCell,
     /// Next waiter at the object, thread slot plus one.
@@ -384,7 +385,7 @@ pub struct ThreadSlot {
     pub message: RawCell,
     /// Pid of the waiter in its domain, with the domain as in [`ProcessRef`].
     pub process_ref: RawCell,
-    /// What the thread waits for, as the [`WaitKind`] has it: [`Place::semaphore_wait`] and its
+    /// What the thread waits for, as its kind has it: [`Place::semaphore_wait`] and its
     /// siblings.
     pub awaited: AwaitedWords,
     /// Offset of the lock that the intent record belongs to.

@@ -1,6 +1,7 @@
 //! Bookkeeping of the data pages: which are in use, and which may hold old data.
 
-use crate::RawCell;
+use crate::cell::states;
+use crate::{RawCell, StateCell};
 
 /// Data pages that one cell of the dirty area speaks for: a bit each, set when the page may hold
 /// old data.
@@ -11,8 +12,8 @@ pub const PAGES_PER_MARK: u32 = 32;
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ExtentSlot {
-    /// An [`ExtentState`].
-    pub state: RawCell,
+    /// Where it stands.
+    pub state: StateCell<ExtentState>,
     /// First page.
     pub first: RawCell,
     /// Pages.
@@ -29,18 +30,18 @@ pub struct ExtentSlot {
     pub spare: RawCell,
 }
 
-/// What an extent is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ExtentState {
-    /// No extent: an unused slot.
-    Unused = 0,
-    /// Pages that no segment has.
-    Free = 1,
-    /// The pages of a segment.
-    Used = 2,
-    /// Pages that no segment has, while a client writes zeros into them.
-    Cleaning = 3,
+states! {
+    /// What an extent is.
+    pub enum ExtentState {
+        /// No extent: an unused slot.
+        Unused = 0,
+        /// Pages that no segment has.
+        Free = 1,
+        /// The pages of a segment.
+        Used = 2,
+        /// Pages that no segment has, while a client writes zeros into them.
+        Cleaning = 3,
+    }
 }
 
 /// Extent slots that so many segments can need: one each, one that is being cleaned, and the free

@@ -23,7 +23,7 @@ mod place;
 mod semaphore;
 mod superblock;
 
-pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES};
+pub use cell::{CELL_BYTES, Cell, RawCell, State, StateCell, WORD_BYTES};
 pub use client_id::{ClientId, ClientListHead, domain_digest};
 pub use clients::{
     AGENT_STARTER, AddressWait, AgentWords, ClientSlot, ClientState,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, holder_of, load_word};
-use vshmem_wire::{Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, ThreadSlot, WORD_BYTES};
+use vshmem_wire::{Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, State, StateCell, ThreadSlot, WORD_BYTES};
 
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
@@ -74,6 +74,11 @@ impl Checker<'_> {
     /// The value of a cell as it will be.
     pub(crate) fn get(&self, at: Place<RawCell>) -> Result<u32, Fault> {
         Ok(self.word(at)? as u32)
+    }
+
+    /// The state in a cell as it will be; `None` when it is none.
+    pub(crate) fn state<S: State>(&self, at: Place<StateCell<S>>) -> Result<Option<S>, Fault> {
+        self.get(at.cell()).map(S::of)
     }
 
     /// All lock words, and the changes that are committed and not carried out.

@@ -5,7 +5,7 @@ use vshmem_wire::{ClientId, ClientState};
 /// The state of every client slot.
 pub(super) struct ClientTable {
     /// The state of each slot, as a [`ClientState`].
-    pub clients: Vec<u32>,
+    pub clients: Vec<Option<ClientState>>,
     /// How often each has been taken.
     pub taken: Vec<u64>,
     /// Slots of threads that wait.
@@ -38,7 +38,7 @@ impl ClientTable {
         let current = ClientId::new(slot, *taken);
         match client.count().cmp(&current.count()) {
             std::cmp::Ordering::Less => Owner::Ended,
-            std::cmp::Ordering::Equal if *state == ClientState::Free as u32 => Owner::Ended,
+            std::cmp::Ordering::Equal if *state == Some(ClientState::Free) => Owner::Ended,
             std::cmp::Ordering::Equal => Owner::Client,
             std::cmp::Ordering::Greater => Owner::NoClient,
         }
@@ -51,6 +51,6 @@ impl ClientTable {
 
     /// Whether a client slot holds a client, alive or not.
     pub fn is_in_use(&self, slot: u32) -> bool {
-        self.clients.get(slot as usize).is_some_and(|state| *state != ClientState::Free as u32)
+        self.clients.get(slot as usize).is_some_and(|state| *state != Some(ClientState::Free))
     }
 }

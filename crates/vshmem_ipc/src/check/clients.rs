@@ -16,11 +16,11 @@ impl Checker<'_> {
     pub(super) fn lives(&self, owner: u64) -> Result<bool, Fault> {
         let Some(client) = ClientId::of(owner) else { return Ok(false) };
         let Ok(slot) = slot_of(self.layout, client) else { return Ok(false) };
-        let state = self.get(field!(slot, ClientSlot, state))?;
+        let state = self.state(field!(slot, ClientSlot, state))?;
         let taken = self.word(field!(slot, ClientSlot, taken))?;
         Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client)
-            && state != ClientState::Free as u32
-            && state != ClientState::Dying as u32)
+            && state != Some(ClientState::Free)
+            && state != Some(ClientState::Dying))
     }
 
     pub(super) fn client_table(&mut self) -> Result<ClientTable, Fault> {
@@ -35,7 +35,7 @@ impl Checker<'_> {
         Ok(client_table)
     }
 
-    fn clients(&mut self) -> Result<Vec<u32>, Fault> {
+    fn clients(&mut self) -> Result<Vec<Option<ClientState>>, Fault> {
         let layout = self.layout;
         let count = layout.clients.count as u32;
         let high = self.get(field!(layout.registry, Registry, clients_high))?;
@@ -46,13 +46,14 @@ impl Checker<'_> {
         let mut states = Vec::new();
         for client in 0..count {
             let slot = client_at(layout, client)?;
-            let state = self.get(field!(slot, ClientSlot, state))?;
+            let state = self.state(field!(slot, ClientSlot, state))?;
             states.push(state);
-            if state == ClientState::Free as u32 {
+            if state == Some(ClientState::Free) {
                 continue;
             }
-            if state > ClientState::Quarantined as u32 {
-                self.wrong(format!("client {client} is in state {state}, which is none"));
+            if state.is_none() {
+                let number = self.get(field!(slot, ClientSlot, state).cell())?;
+                self.wrong(format!("client {client} is in state {number}, which is none"));
                 continue;
             }
             if client >= high {
@@ -62,14 +63,14 @@ impl Checker<'_> {
             }
             let pid = self.get(field!(slot, ClientSlot, pid))?;
             let domain = self.get(field!(slot, ClientSlot, domain))?;
-            if state == ClientState::Dying as u32 {
+            if state == Some(ClientState::Dying) {
                 self.unfinished(format!(
                     "client {client} (domain {domain}, pid {pid}) is dead and not reaped"
                 ));
                 continue;
             }
             self.client_of(client, slot, state, domain, pid)?;
-            if state == ClientState::Reserved as u32 && !parents.contains(&(domain, pid)) {
+            if state == Some(ClientState::Reserved) && !parents.contains(&(domain, pid)) {
                 self.unfinished(format!(
                     "client {client} is kept for a child of pid {pid} in domain {domain}, which is no client"
                 ));
@@ -83,7 +84,7 @@ impl Checker<'_> {
         let mut parents = HashSet::new();
         for client in 0..self.layout.clients.count as u32 {
             let slot = client_at(self.layout, client)?;
-            if self.get(field!(slot, ClientSlot, state))? == ClientState::Active as u32 {
+            if self.state(field!(slot, ClientSlot, state))? == Some(ClientState::Active) {
                 let domain = self.get(field!(slot, ClientSlot, domain))?;
                 parents.insert((domain, self.get(field!(slot, ClientSlot, pid))?));
             }
@@ -95,7 +96,7 @@ impl Checker<'_> {
         &mut self,
         client: u32,
         slot: Place<ClientSlot>,
-        state: u32,
+        state: Option<ClientState>,
         domain: u32,
         pid: u32,
     ) -> Result<(), Fault> {
@@ -103,17 +104,17 @@ impl Checker<'_> {
             self.wrong(format!("client {client} belongs to domain {domain}, which does not exist"));
             return Ok(());
         };
-        let domain_state = self.get(field!(domain_slot, DomainSlot, state))?;
+        let domain_state = self.state(field!(domain_slot, DomainSlot, state))?;
         let epoch = self.get(field!(domain_slot, DomainSlot, epoch))?;
         let joined = self.get(field!(slot, ClientSlot, epoch))?;
-        let quarantined = state == ClientState::Quarantined as u32;
-        if domain_state == DomainState::Evicted as u32 && joined == epoch {
+        let quarantined = state == Some(ClientState::Quarantined);
+        if domain_state == Some(DomainState::Evicted) && joined == epoch {
             if !quarantined {
                 self.unfinished(format!(
                     "client {client} (pid {pid}) is not quarantined, and its domain {domain} is evicted"
                 ));
             }
-        } else if domain_state != DomainState::Alive as u32 || joined != epoch {
+        } else if domain_state != Some(DomainState::Alive) || joined != epoch {
             self.unfinished(format!(
                 "client {client} (pid {pid}) is not reaped, and its domain {domain} is gone"
             ));
@@ -165,22 +166,26 @@ impl Checker<'_> {
         for (thread, listed) in (0..).zip(listed) {
             let at = thread_at(self.layout, thread)?;
             let owner = self.word(field!(at, ThreadSlot, owner))?;
-            let wait = self.get(field!(at, ThreadSlot, wait))?;
-            if wait > WaitState::Retry as u32 {
-                self.wrong(format!("thread slot {thread} is in wait state {wait}, which is none"));
+            let wait = self.state(field!(at, ThreadSlot, wait))?;
+            if wait.is_none() {
+                let number = self.get(field!(at, ThreadSlot, wait).cell())?;
+                self.wrong(format!(
+                    "thread slot {thread} is in wait state {number}, which is none"
+                ));
                 continue;
             }
-            let waits = wait == WaitState::Waiting as u32;
+            let waits = wait == Some(WaitState::Waiting);
             if waits {
                 client_table.waiting.push(thread);
-                let kind = self.get(field!(at, ThreadSlot, kind))?;
-                if kind == WaitKind::None as u32 || kind > WaitKind::Notify as u32 {
-                    self.wrong(format!("thread slot {thread} waits for {kind}, which is nothing"));
+                let kind = self.state(field!(at, ThreadSlot, kind))?;
+                if kind.is_none_or(|kind| kind == WaitKind::None) {
+                    let number = self.get(field!(at, ThreadSlot, kind).cell())?;
+                    self.wrong(format!("thread slot {thread} waits for {number}, which is nothing"));
                 }
             }
             match client_table.owner(owner) {
                 _ if owner == 0 => {
-                    if wait != WaitState::Idle as u32 {
+                    if wait != Some(WaitState::Idle) {
                         self.wrong(format!("thread slot {thread} waits, and has no owner"));
                     }
                 }
@@ -190,7 +195,7 @@ impl Checker<'_> {
                 Owner::NoClient => self.wrong(format!(
                     "thread slot {thread} is held by {owner:#x}, which is not the id of a client"
                 )),
-                Owner::Ended if wait != WaitState::Idle as u32 => {
+                Owner::Ended if wait != Some(WaitState::Idle) => {
                     self.wrong(format!("thread slot {thread} waits, and its client has ended"))
                 }
                 Owner::Client if waits && !listed => self

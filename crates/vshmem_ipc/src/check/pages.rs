@@ -14,14 +14,14 @@ use crate::registry::table::{self, SlotState};
 /// An extent as the walk from the first page to the last has found it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
-    pub state: u32,
+    pub state: Option<ExtentState>,
     pub first: u32,
     pub pages: u32,
 }
 
 impl Found {
     pub(super) fn is(&self, state: ExtentState) -> bool {
-        self.state == state as u32
+        self.state == Some(state)
     }
 }
 
@@ -36,7 +36,7 @@ impl Checker<'_> {
         loop {
             let at = extents::slot_at(layout, slot)?;
             let found = Found {
-                state: self.get(field!(at, ExtentSlot, state))?,
+                state: self.state(field!(at, ExtentSlot, state))?,
                 first: self.get(field!(at, ExtentSlot, first))?,
                 pages: self.get(field!(at, ExtentSlot, pages))?,
             };
@@ -53,9 +53,9 @@ impl Checker<'_> {
             let free = found.is(ExtentState::Free);
             let known = free || found.is(ExtentState::Used) || found.is(ExtentState::Cleaning);
             if !known {
+                let number = self.get(field!(at, ExtentSlot, state).cell())?;
                 self.wrong(format!(
-                    "the extent at page {page} is in state {:#x}, which is none",
-                    found.state
+                    "the extent at page {page} is in state {number:#x}, which is none"
                 ));
             }
             if free && free_before {
@@ -211,7 +211,7 @@ impl Checker<'_> {
                 break;
             }
             let at = extents::slot_at(self.layout, slot)?;
-            if self.get(field!(at, ExtentSlot, state))? != ExtentState::Unused as u32 {
+            if self.state(field!(at, ExtentSlot, state))? != Some(ExtentState::Unused) {
                 self.wrong(format!("extent slot {slot} is listed as unused and has a state"));
             }
             next = self.get(field!(at, ExtentSlot, next))?;

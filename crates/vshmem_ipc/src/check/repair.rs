@@ -1,7 +1,7 @@
 //! Repairs at once what crashes have left, for an operator who does not want to wait until other
 //! clients do.
 
-use vshmem_sync::{Fault, field, holder_of, load_value, load_word, with_lock};
+use vshmem_sync::{Fault, field, holder_of, load_state, load_value, load_word, with_lock};
 use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader, ObjectState, Place, RawCell, Registry, ShmSlot, ThreadSlot};
 
 use crate::check::check;
@@ -79,10 +79,10 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut parents = std::collections::HashSet::new();
     let mut rows = Vec::new();
-    let look = |client: u32| -> Result<(u32, u32, u32, u32), Fault> {
+    let look = |client: u32| -> Result<(Option<ClientState>, u32, u32, u32), Fault> {
         let slot = client_at(layout, client)?;
         Ok((
-            load_value(map, field!(slot, ClientSlot, state))?,
+            load_state(map, field!(slot, ClientSlot, state))?,
             load_value(map, field!(slot, ClientSlot, domain))?,
             load_value(map, field!(slot, ClientSlot, pid))?,
             load_value(map, field!(slot, ClientSlot, epoch))?,
@@ -92,32 +92,32 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
         // The client id first: if the slot gets a new owner now, reaping sees another client in it.
         let id = context.pool().client_id_in(client)?;
         let row = look(client)?;
-        if row.0 == ClientState::Active as u32 {
+        if row.0 == Some(ClientState::Active) {
             parents.insert((row.1, row.2));
         }
-        if row.0 != ClientState::Free as u32 {
+        if row.0 != Some(ClientState::Free) {
             rows.push((id, row));
         }
     }
     for (id, (state, domain, pid, joined)) in rows {
         let domain_state = domain_state_of(context, domain)?;
-        let gone = state == ClientState::Dying as u32
+        let gone = state == Some(ClientState::Dying)
             || domain_state.is_none_or(|(domain, epoch)| {
                 epoch != joined
-                    || domain == DomainState::Dead as u32
-                    || domain == DomainState::Free as u32
+                    || domain == Some(DomainState::Dead)
+                    || domain == Some(DomainState::Free)
             })
-            || (state == ClientState::Reserved as u32 && !parents.contains(&(domain, pid)));
+            || (state == Some(ClientState::Reserved) && !parents.contains(&(domain, pid)));
         if gone {
             reap::reap(context, id)?;
         }
     }
     for index in 0..layout.domains.count as u32 {
         match domain_state_of(context, index)? {
-            Some((state, _)) if state == DomainState::Evicted as u32 => {
+            Some((Some(DomainState::Evicted), _)) => {
                 domain::evict_domain(context, index)?;
             }
-            Some((state, _)) if state == DomainState::Dead as u32 => {
+            Some((Some(DomainState::Dead), _)) => {
                 domain::free_joining_slots(context, index, &|_| true)?;
             }
             _ => {}
@@ -127,10 +127,10 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
 }
 
 /// State and epoch of a domain; `None` when there is no such slot.
-fn domain_state_of(context: &Context, index: u32) -> Result<Option<(u32, u32)>, Fault> {
+fn domain_state_of(context: &Context, index: u32) -> Result<Option<(Option<DomainState>, u32)>, Fault> {
     let Ok(slot) = domains::slot_at(context.pool().layout(), index) else { return Ok(None) };
     let map = context.pool().map();
-    let state = load_value(map, field!(slot, DomainSlot, state))?;
+    let state = load_state(map, field!(slot, DomainSlot, state))?;
     Ok(Some((state, load_value(map, field!(slot, DomainSlot, epoch))?)))
 }
 
@@ -179,8 +179,8 @@ fn repair_objects(context: &Context) -> Result<(), Failure> {
 fn is_somebody(context: &Context, owner: u64) -> Result<bool, Fault> {
     let Some(client) = ClientId::of(owner) else { return Ok(false) };
     let Ok(slot) = slot_of(context.pool().layout(), client) else { return Ok(false) };
-    let state = load_value(context.pool().map(), field!(slot, ClientSlot, state))?;
-    Ok(state != ClientState::Free as u32 && context.pool().still_holds(slot, client)?)
+    let state = load_state(context.pool().map(), field!(slot, ClientSlot, state))?;
+    Ok(state != Some(ClientState::Free) && context.pool().still_holds(slot, client)?)
 }
 
 /// Counts again what the registry counts.
@@ -225,7 +225,7 @@ fn repair_free_clients(context: &Context) -> Result<(), Failure> {
             |txn| {
                 let high = txn.get(field!(layout.registry, Registry, clients_high))?;
                 let slot = clients::client_at(layout, client)?;
-                let free = txn.get(field!(slot, ClientSlot, state))? == ClientState::Free as u32;
+                let free = txn.state(field!(slot, ClientSlot, state))? == Some(ClientState::Free);
                 if client < high && free && !clients::is_queued(txn, layout, client)? {
                     clients::free_client(txn, layout, client)?;
                 }

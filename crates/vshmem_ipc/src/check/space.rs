@@ -1,9 +1,7 @@
 //! How much room a pool has left.
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{
-    AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, MsgSlot, SlabMeta, ThreadSlot, UndoSlot,
-};
+use vshmem_wire::{AttachSlot, CHUNK_CLASSES, ClientSlot, ClientState, ExtentState, MsgSlot, SlabMeta, ThreadSlot, UndoSlot};
 
 use crate::check::checker::Checker;
 use crate::error::Failure;
@@ -110,7 +108,7 @@ impl Checker<'_> {
         }
         for client in 0..self.layout.clients.count as u32 {
             let slot = client_at(self.layout, client)?;
-            room.clients += u32::from(self.get(field!(slot, ClientSlot, state))? != 0);
+            room.clients += u32::from(self.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free));
         }
         for record in 0..self.layout.attaches.count as u32 {
             let at = attach_at(self.layout, record)?;

@@ -50,7 +50,7 @@ impl Checker<'_> {
         for (index, slot_state) in objects.of(Kind::Queue) {
             let slot = table::queue_at(layout, index)?;
             for kind in [WaitKind::Receive, WaitKind::Send, WaitKind::Notify] {
-                let wait_queue = crate::msg::queue::wait_queue_of(slot, kind as u32);
+                let wait_queue = crate::msg::queue::wait_queue_of(slot, kind);
                 let place = (name_of(Kind::Queue), index);
                 let waiters = self.wait_queue(place, kind, wait_queue, &mut seen)?;
                 if slot_state.is(ObjectState::Live) && !waiters.is_empty() {
@@ -119,8 +119,8 @@ impl Checker<'_> {
                 ));
                 return Ok(waiters);
             }
-            let waits = self.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
-                && self.get(field!(at, ThreadSlot, kind))? == wanted as u32
+            let waits = self.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting)
+                && self.state(field!(at, ThreadSlot, kind))? == Some(wanted)
                 && self.get(field!(at, ThreadSlot, object))? == object;
             if !waits {
                 self.wrong(format!(

@@ -75,7 +75,7 @@ pub(crate) fn record_child_pid(context: &Context, kept: ChildSlot, pid: u32) {
             context.pool.registry_lock(),
             "fork-name",
             |txn| {
-                if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32
+                if txn.state(field!(slot, ClientSlot, state))? == Some(ClientState::Reserved)
                     && is_in(txn, slot, kept.0)?
                     && txn.get(pid_at)? == context.pid.load(Ordering::Relaxed)
                 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Fault, SlotGuard, SlotOwner, Txn, field, load_cell, load_value, with_lock};
-use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, State};
 
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Upcalls, WakeScope, await_slot};
@@ -72,7 +72,7 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
                 let high = txn.get(field!(layout.registry, Registry, clients_high))?;
                 for client in 0..high.min(layout.clients.count as u32) {
                     let slot = client_at(layout, client)?;
-                    if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
+                    if txn.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free) {
                         let domain = txn.get(field!(slot, ClientSlot, domain))?;
                         used[domain as usize & 127] = true;
                     }
@@ -109,10 +109,10 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
 /// A process that is only just joining stands as its domain does.
 pub(crate) fn bind_to_domain(context: &Context) -> Result<(), Fault> {
     let slot = domains::slot_at(context.pool.layout(), context.domain())?;
-    let state_at = field!(slot, DomainSlot, state);
+    let state_at = field!(slot, DomainSlot, state).cell();
     let state = load_cell(context.pool.map(), state_at)?;
     let epoch = load_value(context.pool.map(), field!(slot, DomainSlot, epoch))?;
-    if state.value() != DomainState::Alive as u32 || epoch != context.epoch() {
+    if DomainState::of(state.value()) != Some(DomainState::Alive) || epoch != context.epoch() {
         return Err(Fault::Evicted);
     }
     context.slot_cache.bind_to(state_at, state);
@@ -134,7 +134,7 @@ pub(crate) fn enter(
     let domain_slot = domains::slot_at(layout, domain)?;
     let taken = with_lock(lock_context, pool.registry_lock(), "join", |txn| {
         // It may have been evicted since this process found it.
-        if txn.get(field!(domain_slot, DomainSlot, state))? != DomainState::Alive as u32
+        if txn.state(field!(domain_slot, DomainSlot, state))? != Some(DomainState::Alive)
             || txn.get(field!(domain_slot, DomainSlot, epoch))? != epoch
         {
             return Err(Fault::Evicted);
@@ -142,7 +142,7 @@ pub(crate) fn enter(
         if let Some(client) = kept {
             let slot = slot_of(layout, client)?;
             let reserved =
-                txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;
+                txn.state(field!(slot, ClientSlot, state))? == Some(ClientState::Reserved);
             if reserved && is_in(txn, slot, client)? {
                 name_words(context, txn, slot)?;
                 write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
@@ -153,7 +153,7 @@ pub(crate) fn enter(
         let high = txn.get(high_at)?.min(layout.clients.count as u32);
         for client in 0..high {
             let slot = client_at(layout, client)?;
-            if txn.get(field!(slot, ClientSlot, state))? == ClientState::Active as u32
+            if txn.state(field!(slot, ClientSlot, state))? == Some(ClientState::Active)
                 && txn.get(field!(slot, ClientSlot, pid))? == process.pid
                 && txn.get(field!(slot, ClientSlot, domain))? == domain
                 && is_same_start(start_in(txn, slot)?, process.start)
@@ -215,10 +215,10 @@ pub(crate) fn finish_join(context: &Context, client: ClientId) -> Result<(), Fau
     let map = context.pool.map();
     let threads = context.pool.layout().threads;
     let slot = slot_of(context.pool.layout(), client)?;
-    let state_at = field!(slot, ClientSlot, state);
+    let state_at = field!(slot, ClientSlot, state).cell();
     let state = load_cell(map, state_at)?;
-    let mine =
-        state.value() == ClientState::Active as u32 && context.pool.still_holds(slot, client)?;
+    let mine = ClientState::of(state.value()) == Some(ClientState::Active)
+        && context.pool.still_holds(slot, client)?;
     context.slot_cache.give_back(map, threads, context.as_joining());
     if !mine {
         return Err(Fault::Evicted);

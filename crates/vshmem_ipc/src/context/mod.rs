@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering, sleep_shortly};
 use vshmem_sync::{
     Doorbell, Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, WaitWords,
-    field, load_value,
+    field, load_state, load_value,
 };
 use vshmem_wire::{Area, ClientId, ClientSlot, DomainSlot, DomainState, ProcessRef, ThreadSlot};
 
@@ -211,9 +211,9 @@ impl Context {
     pub(crate) fn is_in_active_domain(&self) -> Result<bool, Fault> {
         let slot = domains::slot_at(self.pool.layout(), self.domain())?;
         let map = self.pool.map();
-        let state = load_value(map, field!(slot, DomainSlot, state))?;
+        let state = load_state(map, field!(slot, DomainSlot, state))?;
         let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
-        Ok(state == DomainState::Alive as u32 && epoch == self.epoch())
+        Ok(state == Some(DomainState::Alive) && epoch == self.epoch())
     }
 
     /// Client slot of this process.

@@ -2,7 +2,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, LockOwner, field};
-use vshmem_wire::{ClientSlot, ClientState};
+use vshmem_wire::{ClientSlot, ClientState, State};
 
 use crate::context::Context;
 use crate::pool::clients::client_at;
@@ -15,9 +15,10 @@ pub(crate) fn has_ended(context: &Context, owner: LockOwner) -> bool {
         let slot = client_at(layout, owner.slot())?;
         // Barrier ENDED of `vshmem_sync::process_shared`: pairs with the change of the state when
         // the client is reaped, before those who sleep are woken.
-        let state = map.load(field!(slot, ClientSlot, state).word(), Ordering::SeqCst)? as u32;
+        let state_at = field!(slot, ClientSlot, state).cell();
+        let state = ClientState::of(map.load(state_at.word(), Ordering::SeqCst)? as u32);
         let taken = map.load(field!(slot, ClientSlot, taken).word(), Ordering::SeqCst)?;
-        let is_there = state == ClientState::Active as u32 || state == ClientState::Reserved as u32;
+        let is_there = state == Some(ClientState::Active) || state == Some(ClientState::Reserved);
         Ok(is_there && owner.is_of(taken))
     };
     !lives().unwrap_or(false)

@@ -2,7 +2,7 @@
 //! anyway, without a store on their fast paths and without joining.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, field, load_value, load_word};
+use vshmem_sync::{Fault, field, load_state, load_value, load_word};
 use vshmem_wire::{ClientId, MsgSlot, Place, ProcessRef, RawCell, ShmSlot, ThreadSlot, WaitCounts, WaitKind, WaitState};
 
 use crate::error::Failure;
@@ -88,19 +88,19 @@ pub(crate) fn thread_activities(pool: &Pool) -> Result<Vec<ThreadActivity>, Fail
 /// What the thread in a slot waits for, if it does, as far as its own words say.
 fn thread_wait(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<ThreadWait>, Fault> {
     let map = pool.map();
-    if load_value(map, field!(at, ThreadSlot, wait))? != WaitState::Waiting as u32 {
+    if load_state(map, field!(at, ThreadSlot, wait))? != Some(WaitState::Waiting) {
         return Ok(None);
     }
-    let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+    let kind = load_state(map, field!(at, ThreadSlot, kind))?;
     let index = load_value(map, field!(at, ThreadSlot, object))?;
-    if kind == WaitKind::Address as u32 {
+    if kind == Some(WaitKind::Address) {
         return wait_by_address(pool, at);
     }
-    let (object, awaited) = if kind == WaitKind::Semaphore as u32 {
+    let (object, awaited) = if kind == Some(WaitKind::Semaphore) {
         let blocked = load_value(map, field!(at, ThreadSlot, blocked))?;
         let number = blocked & !(1 << 31);
         (Kind::Semaphore, Awaited::Semaphore { number, zero: blocked >> 31 == 1 })
-    } else if kind == WaitKind::Receive as u32 || kind == WaitKind::Notify as u32 {
+    } else if kind == Some(WaitKind::Receive) || kind == Some(WaitKind::Notify) {
         (Kind::Queue, Awaited::Message)
     } else {
         (Kind::Queue, Awaited::Room)

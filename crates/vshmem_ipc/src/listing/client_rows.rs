@@ -1,6 +1,6 @@
 //! The clients of a pool, what they have attached and where they wait.
 
-use vshmem_sync::{Fault, field, load_value, load_word};
+use vshmem_sync::{Fault, field, load_state, load_value, load_word};
 use vshmem_wire::{ATTACHED_QUEUE, AttachSlot, ClientId, ClientSlot, ClientState, Place, Registry, ThreadSlot, WaitKind, WaitState};
 
 use crate::error::Failure;
@@ -20,7 +20,7 @@ pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
         let slot = client_at(layout, index)?;
         // The client id first: if the slot gets a new owner now, the id no longer matches.
         let id = pool.client_id_in(index)?;
-        let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?) else {
+        let Some(state) = occupied(load_state(map, field!(slot, ClientSlot, state))?) else {
             continue;
         };
         rows.push(ClientRow {
@@ -85,18 +85,18 @@ pub(crate) fn waiters(pool: &Pool) -> Result<Vec<WaiterRow>, Fault> {
     for thread in 0..layout.threads.count as u32 {
         let at = thread_at(layout, thread)?;
         let owner = load_word(map, field!(at, ThreadSlot, owner))?;
-        let wait = load_value(map, field!(at, ThreadSlot, wait))?;
+        let wait = load_state(map, field!(at, ThreadSlot, wait))?;
         let Some(client) = ClientId::of(owner).and_then(ClientId::slot) else {
             continue;
         };
-        if wait != WaitState::Waiting as u32 {
+        if wait != Some(WaitState::Waiting) {
             continue;
         }
-        let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+        let kind = load_state(map, field!(at, ThreadSlot, kind))?;
         let index = load_value(map, field!(at, ThreadSlot, object))?;
-        let (kind, object) = if kind == WaitKind::Semaphore as u32 {
+        let (kind, object) = if kind == Some(WaitKind::Semaphore) {
             (Kind::Semaphore, index)
-        } else if kind == WaitKind::Address as u32 {
+        } else if kind == Some(WaitKind::Address) {
             let address = address::address_of(pool, at)?;
             (Kind::Segment, address.map_or(u32::MAX, |address| address.segment))
         } else {
@@ -153,7 +153,7 @@ pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>
             let slot = client_at(layout, index)?;
             // The client id first: if the slot gets a new owner now, the id no longer matches.
             let id = pool.client_id_in(index)?;
-            let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
+            let Some(state) = occupied(load_state(map, field!(slot, ClientSlot, state))?)
             else {
                 continue;
             };
@@ -174,13 +174,7 @@ pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>
     look().map_err(Failure::from)
 }
 
-/// `None` for a free slot.
-fn client_state(value: u32) -> Option<ClientState> {
-    Some(match value {
-        1 => ClientState::Reserved,
-        2 => ClientState::Active,
-        3 => ClientState::Dying,
-        4 => ClientState::Quarantined,
-        _ => return None,
-    })
+/// The state of a slot that holds a client.
+fn occupied(state: Option<ClientState>) -> Option<ClientState> {
+    state.filter(|state| *state != ClientState::Free)
 }

@@ -1,6 +1,6 @@
 //! The domains of a pool.
 
-use vshmem_sync::{Fault, field, load_value, load_word};
+use vshmem_sync::{Fault, field, load_state, load_value, load_word};
 use vshmem_wire::{AGENT_STARTER, DOORBELL_LOST, DomainSlot, DomainState};
 
 use crate::error::Failure;
@@ -17,11 +17,9 @@ pub(crate) fn domains(pool: &Pool) -> Result<Vec<DomainRow>, Failure> {
         let mut rows = Vec::new();
         for index in 0..pool.layout().domains.count as u32 {
             let slot = domains::slot_at(pool.layout(), index)?;
-            let state = match load_value(map, field!(slot, DomainSlot, state))? {
-                1 => DomainState::Alive,
-                2 => DomainState::Dead,
-                3 => DomainState::Evicted,
-                _ => continue,
+            let state = match load_state(map, field!(slot, DomainSlot, state))? {
+                None | Some(DomainState::Free) => continue,
+                Some(state) => state,
             };
             rows.push(DomainRow {
                 index,
@@ -60,8 +58,8 @@ pub(crate) fn domain_keys(pool: &Pool) -> Result<Vec<DomainKey>, Failure> {
             let slot = domains::slot_at(pool.layout(), index)?;
             // The epoch first: if the slot gets a new owner now, the key no longer matches.
             let epoch = pool.epoch_of(index)?;
-            let state = load_value(map, field!(slot, DomainSlot, state))?;
-            if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {
+            let state = load_state(map, field!(slot, DomainSlot, state))?;
+            if state == Some(DomainState::Alive) || state == Some(DomainState::Evicted) {
                 keys.push(DomainKey {
                     index,
                     epoch,
@@ -84,7 +82,7 @@ pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
             // The epoch first, as above.
             let epoch = pool.epoch_of(index)?;
             let slot = domains::slot_at(pool.layout(), index)?;
-            if load_value(pool.map(), field!(slot, DomainSlot, state))? == DomainState::Dead as u32
+            if load_state(pool.map(), field!(slot, DomainSlot, state))? == Some(DomainState::Dead)
             {
                 dead.push((index, epoch));
             }
@@ -99,9 +97,9 @@ pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
 pub(crate) fn domain_epoch(pool: &Pool, index: u32) -> Result<Option<u32>, Failure> {
     let look = || -> Result<Option<u32>, Fault> {
         let slot = domains::slot_at(pool.layout(), index)?;
-        let state = load_value(pool.map(), field!(slot, DomainSlot, state))?;
+        let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         let epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
-        Ok((state == DomainState::Alive as u32).then_some(epoch))
+        Ok((state == Some(DomainState::Alive)).then_some(epoch))
     };
     look().map_err(Failure::from)
 }

@@ -24,7 +24,7 @@ pub(crate) struct Extent {
 struct Row {
     slot: u32,
     at: Place<ExtentSlot>,
-    state: u32,
+    state: Option<ExtentState>,
     first: u32,
     pages: u32,
     before: u32,
@@ -37,7 +37,7 @@ impl Row {
     }
 
     fn is(&self, state: ExtentState) -> bool {
-        self.state == state as u32
+        self.state == Some(state)
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn format(map: &Map, layout: &Layout) -> Result<(), Fault> {
     let pages = pages_in(layout);
     let at = slot_at(layout, 0)?;
     map.store(at!(at, pages).word(), pages.into(), Ordering::Relaxed)?;
-    map.store(at!(at, state).word(), ExtentState::Free as u64, Ordering::Relaxed)?;
+    map.store(at!(at, state).cell().word(), ExtentState::Free as u64, Ordering::Relaxed)?;
     map.store(bin_at(layout, bin_of(pages)).word(), 1, Ordering::Relaxed)?;
     map.store(registry!(layout, extents_high).word(), 1, Ordering::Relaxed)?;
     Ok(())
@@ -86,7 +86,7 @@ fn row(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<Row, Fault> {
     let row = Row {
         slot,
         at,
-        state: txn.get(at!(at, state))?,
+        state: txn.state(at!(at, state))?,
         first: txn.get(at!(at, first))?,
         pages: txn.get(at!(at, pages))?,
         before: txn.get(at!(at, before))?,
@@ -125,7 +125,7 @@ fn take_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<u32, Fault> {
         high
     };
     let at = slot_at(layout, slot)?;
-    if txn.get(at!(at, state))? != ExtentState::Unused as u32 {
+    if txn.state(at!(at, state))? != Some(ExtentState::Unused) {
         return Err(Fault::corrupt(at, "an unused extent slot that is in use"));
     }
     Ok(slot)
@@ -135,7 +135,7 @@ fn drop_slot(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<(), Fault>
     let at = slot_at(layout, slot)?;
     let unused_at = registry!(layout, extents_unused);
     let head = txn.get(unused_at)?;
-    txn.update(at!(at, state), ExtentState::Unused as u32)?;
+    txn.update_state(at!(at, state), ExtentState::Unused)?;
     txn.update(at!(at, next), head)?;
     txn.set(unused_at, slot + 1)
 }
@@ -197,12 +197,12 @@ fn carve(
         free.slot
     };
     let at = slot_at(layout, slot)?;
-    txn.update(at!(at, state), state as u32)?;
+    txn.update_state(at!(at, state), state)?;
     txn.update(at!(at, pages), pages)?;
     if end < free.end() {
         let rest = take_slot(txn, layout)?;
         let rest_at = slot_at(layout, rest)?;
-        txn.update(at!(rest_at, state), ExtentState::Free as u32)?;
+        txn.update_state(at!(rest_at, state), ExtentState::Free)?;
         txn.update(at!(rest_at, first), end)?;
         txn.update(at!(rest_at, pages), free.end() - end)?;
         join(txn, layout, rest, free.after)?;
@@ -315,7 +315,7 @@ fn dissolve(
         }
     }
     let at = slot_at(layout, slot)?;
-    txn.update(at!(at, state), ExtentState::Free as u32)?;
+    txn.update_state(at!(at, state), ExtentState::Free)?;
     txn.update(at!(at, pages), total)?;
     join(txn, layout, slot, after)?;
     link(txn, layout, slot, total)

@@ -1,7 +1,7 @@
 //! The client table: slots, client ids, and who is in them.
 
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Fault, Txn, claim_word, field, load_value, load_word};
+use vshmem_sync::{Fault, Txn, claim_word, field, load_state, load_value, load_word};
 use vshmem_wire::{ClientId, ClientListHead, ClientSlot, ClientState, Layout, Place, RawCell, Registry};
 
 use crate::pool::open::Pool;
@@ -11,8 +11,8 @@ use crate::pool::open::Pool;
 pub(crate) fn may_act(pool: &Pool, client: ClientId) -> bool {
     let look = || -> Result<bool, Fault> {
         let slot = slot_of(pool.layout(), client)?;
-        let state = load_value(pool.map(), field!(slot, ClientSlot, state))?;
-        let there = state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
+        let state = load_state(pool.map(), field!(slot, ClientSlot, state))?;
+        let there = state == Some(ClientState::Active) || state == Some(ClientState::Quarantined);
         Ok(there && pool.still_holds(slot, client)?)
     };
     look().unwrap_or(false)
@@ -85,7 +85,7 @@ pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<C
         }
     };
     let slot = client_at(layout, index)?;
-    if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
+    if txn.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free) {
         return Err(Fault::corrupt(slot, "a client in the queue of free slots"));
     }
     let taken_at = field!(slot, ClientSlot, taken);
@@ -118,7 +118,7 @@ pub(crate) fn free_client(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Res
         field!(layout.registry, Registry, free_clients_last),
     );
     let slot = client_at(layout, index)?;
-    txn.set(field!(slot, ClientSlot, state), ClientState::Free as u32)?;
+    txn.set_state(field!(slot, ClientSlot, state), ClientState::Free)?;
     txn.update(field!(slot, ClientSlot, next), 0)?;
     match txn.get(last_at)?.checked_sub(1) {
         Some(last) => txn.set(field!(client_at(layout, last)?, ClientSlot, next), index + 1)?,
@@ -143,7 +143,7 @@ pub(crate) fn write_client(
     txn.update(field!(slot, ClientSlot, uid), process.uid)?;
     txn.update(field!(slot, ClientSlot, leaving), 0)?;
     txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
-    txn.set(field!(slot, ClientSlot, state), state as u32)
+    txn.set_state(field!(slot, ClientSlot, state), state)
 }
 
 impl Pool {
@@ -179,8 +179,8 @@ impl Pool {
         let current = ClientId::new(client.slot().unwrap_or(0), taken);
         if current == client {
             // Until its slot is free, the client is being reaped by another thread.
-            let state = load_value(self.map(), field!(slot, ClientSlot, state))?;
-            return Ok(state == ClientState::Free as u32);
+            let state = load_state(self.map(), field!(slot, ClientSlot, state))?;
+            return Ok(state == Some(ClientState::Free));
         }
         // No client has had a higher count than the present one: a hostile member has written it.
         Ok(client.count() < current.count())

@@ -1,6 +1,6 @@
 //! The domain table: the kernels (and PID namespaces) that use the pool.
 
-use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_sync::{Fault, Txn, field, load_state, load_value};
 use vshmem_wire::{CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, Place, RATES, domain_digest};
 
 use crate::pool::open::Pool;
@@ -31,19 +31,19 @@ pub(crate) fn other_alive_domains(
     pool: &Pool,
     own: u32,
 ) -> impl Iterator<Item = Result<(u32, Place<DomainSlot>), Fault>> {
-    let look = |index| -> Result<Option<(u32, Place<DomainSlot>, u32)>, Fault> {
+    let look = |index| -> Result<Option<(u32, Place<DomainSlot>, Option<DomainState>)>, Fault> {
         let slot = slot_at(pool.layout(), index)?;
-        let state = load_value(pool.map(), field!(slot, DomainSlot, state))?;
+        let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         // Slots are taken from the first on: the slots behind one that has never been taken are
         // free.
-        let never = state == DomainState::Free as u32
+        let never = state == Some(DomainState::Free)
             && load_value(pool.map(), field!(slot, DomainSlot, epoch))? == 0;
         Ok((!never).then_some((index, slot, state)))
     };
     (0..pool.layout().domains.count as u32).map(look).map_while(Result::transpose).filter_map(
         move |found| match found {
             Ok((index, slot, state)) => {
-                (index != own && state == DomainState::Alive as u32).then_some(Ok((index, slot)))
+                (index != own && state == Some(DomainState::Alive)).then_some(Ok((index, slot)))
             }
             Err(fault) => Some(Err(fault)),
         },
@@ -136,8 +136,8 @@ pub(crate) fn seek(
     let (mut free, mut empty) = (None, None);
     for index in 0..layout.domains.count as u32 {
         let slot = slot_at(layout, index)?;
-        let state = txn.get(field!(slot, DomainSlot, state))?;
-        if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {
+        let state = txn.state(field!(slot, DomainSlot, state))?;
+        if state == Some(DomainState::Alive) || state == Some(DomainState::Evicted) {
             let same_boot = (0..4).try_fold(true, |same, i| {
                 let word = txn.get(field!(slot, DomainSlot, boot_id).element(i as u64))?;
                 Ok::<_, Fault>(same && word == boot[i])
@@ -153,7 +153,7 @@ pub(crate) fn seek(
                 if born == 0 {
                     txn.update_word(born_at, identity.born)?;
                 }
-                let evicted = state == DomainState::Evicted as u32;
+                let evicted = state == Some(DomainState::Evicted);
                 return Ok(if evicted { Seek::Evicted } else { Seek::Mine(index) });
             }
             let same_name = (0..DOMAIN_NAME_CELLS).try_fold(true, |same, i| {
@@ -164,12 +164,12 @@ pub(crate) fn seek(
                 return Ok(Seek::Former(index));
             }
             // One without clients, as containers that have come and gone leave them behind.
-            if state == DomainState::Alive as u32 && empty.is_none() && reusable(index)? {
+            if state == Some(DomainState::Alive) && empty.is_none() && reusable(index)? {
                 empty = Some(index);
             }
         } else if free.is_none()
-            && (state == DomainState::Free as u32
-                || (state == DomainState::Dead as u32 && reusable(index)?))
+            && (state == Some(DomainState::Free)
+                || (state == Some(DomainState::Dead) && reusable(index)?))
         {
             free = Some(index);
         }
@@ -209,7 +209,7 @@ fn write_domain(
     for i in 0..RATES as u64 {
         txn.update(field!(slot, DomainSlot, rates).element(i), 0)?;
     }
-    txn.set(field!(slot, DomainSlot, state), DomainState::Alive as u32)
+    txn.set_state(field!(slot, DomainSlot, state), DomainState::Alive)
 }
 
 /// A set of domains, by index; there are 127 at most.

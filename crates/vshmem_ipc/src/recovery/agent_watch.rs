@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use vshmem_sync::{Fault, field, load_value};
+use vshmem_sync::{Fault, field, load_state, load_value};
 use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
@@ -42,14 +42,14 @@ fn objects_slept_at(context: &Context) -> Result<BTreeSet<(Kind, u32)>, Fault> {
             continue;
         }
         let at = thread_at(layout, slot)?;
-        if load_value(map, field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32 {
-            let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+        if load_state(map, field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting) {
+            let kind = load_state(map, field!(at, ThreadSlot, kind))?;
             let object = load_value(map, field!(at, ThreadSlot, object))?;
-            if kind == WaitKind::Address as u32 {
+            if kind == Some(WaitKind::Address) {
                 // No thread serves those: they are woken when a client ends.
                 continue;
             }
-            let is_set = kind == WaitKind::Semaphore as u32;
+            let is_set = kind == Some(WaitKind::Semaphore);
             objects.insert((if is_set { Kind::Semaphore } else { Kind::Queue }, object));
         }
     }

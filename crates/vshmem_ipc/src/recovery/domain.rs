@@ -2,7 +2,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
-    Fault, LockContext, SlotGuard, field, holder_of, load_value, load_word, with_lock,
+    Fault, LockContext, SlotGuard, field, holder_of, load_state, load_value, load_word, with_lock,
 };
 use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader, ProcessRef, Registry, ThreadSlot};
 
@@ -67,12 +67,12 @@ pub(crate) fn reap_domain_from(
     let slot = domains::slot_at(pool.layout(), domain)?;
     let there = with_lock(lock_context, pool.registry_lock(), "reap-domain", |txn| {
         let state_at = field!(slot, DomainSlot, state);
-        if txn.get(state_at)? == DomainState::Free as u32
+        if txn.state(state_at)? == Some(DomainState::Free)
             || txn.get(field!(slot, DomainSlot, epoch))? != epoch
         {
             return Ok(false);
         }
-        txn.update(state_at, state as u32)?;
+        txn.update_state(state_at, state)?;
         txn.update(field!(slot, DomainSlot, agent), 0)?;
         txn.update(field!(slot, DomainSlot, address), 0)?;
         Ok(true)
@@ -124,7 +124,7 @@ fn is_of_another_domain(context: &Context, dead: u32, digest: u64) -> Result<boo
     let (layout, map) = (context.pool().layout(), context.pool().map());
     for other in (0..layout.domains.count as u32).filter(|other| *other != dead) {
         let state_at = field!(domains::slot_at(layout, other)?, DomainSlot, state);
-        let lives = load_value(map, state_at)? == DomainState::Alive as u32;
+        let lives = load_state(map, state_at)? == Some(DomainState::Alive);
         if lives && domains::digest_at(context.pool(), other)? == digest {
             return Ok(true);
         }
@@ -171,7 +171,7 @@ fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientId
         let slot = client_at(layout, client)?;
         // The client id first: if the slot gets a new owner now, the id no longer matches.
         let id = context.pool().client_id_in(client)?;
-        let same = load_value(map, field!(slot, ClientSlot, state))? != ClientState::Free as u32
+        let same = load_state(map, field!(slot, ClientSlot, state))? != Some(ClientState::Free)
             && load_value(map, field!(slot, ClientSlot, domain))? == domain
             && load_value(map, field!(slot, ClientSlot, epoch))? == epoch;
         if same {
@@ -190,7 +190,7 @@ fn quarantine(
     let slot = slot_of(pool.layout(), client)?;
     with_lock(*lock_context, pool.registry_lock(), "quarantine", |txn| {
         if clients::is_in(txn, slot, client)? {
-            txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)?;
+            txn.update_state(field!(slot, ClientSlot, state), ClientState::Quarantined)?;
         }
         Ok(())
     })
@@ -234,6 +234,6 @@ fn is_out(context: &Context, owner: u64, domain: u32) -> Result<bool, Fault> {
         return Ok(digest == domains::digest_at(context.pool(), domain)?);
     }
     let Ok(slot) = slot_of(layout, client) else { return Ok(false) };
-    let state = load_value(map, field!(slot, ClientSlot, state))?;
-    Ok(state == ClientState::Quarantined as u32)
+    let state = load_state(map, field!(slot, ClientSlot, state))?;
+    Ok(state == Some(ClientState::Quarantined))
 }

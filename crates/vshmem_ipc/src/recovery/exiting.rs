@@ -5,7 +5,7 @@
 //! first process that notices its end releases what it held: its parent, the agent, or a process
 //! that queries objects.
 
-use vshmem_sync::{Fault, LockContext, field, load_value, with_lock};
+use vshmem_sync::{Fault, LockContext, field, load_state, load_value, with_lock};
 use vshmem_wire::{ClientSlot, ClientState, Registry};
 
 use crate::context::Context;
@@ -58,12 +58,12 @@ fn reap_announced(
         // The client id first: if the slot changes hands after this, the reaping finds another one
         // there.
         let client = context.pool().client_id_in(index)?;
-        let state = load_value(map, field!(slot, ClientSlot, state))?;
+        let state = load_state(map, field!(slot, ClientSlot, state))?;
         let leaves = load_value(map, field!(slot, ClientSlot, leaving))? != 0;
-        if !leaves || state == ClientState::Free as u32 {
+        if !leaves || state == Some(ClientState::Free) {
             continue;
         }
-        let here = state == ClientState::Active as u32
+        let here = state == Some(ClientState::Active)
             && load_value(map, field!(slot, ClientSlot, domain))? == context.domain();
         let pid = load_value(map, field!(slot, ClientSlot, pid))?;
         if here && gone(pid) {
@@ -87,7 +87,7 @@ fn clear_exiting(context: &Context, lock_context: &LockContext<'_>) -> Result<()
         let high = txn.get(field!(layout.registry, Registry, clients_high))?;
         for index in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
-            if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32
+            if txn.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free)
                 && txn.get(field!(slot, ClientSlot, leaving))? != 0
             {
                 return Ok(());

@@ -1,7 +1,7 @@
 //! Reaping a client that has ended: it is marked, the steps of [`crate::recovery::steps`] are done,
 //! and its slot becomes free.
 
-use vshmem_sync::{Fault, LockContext, field, load_value, with_lock};
+use vshmem_sync::{Fault, LockContext, field, load_state, load_value, with_lock};
 use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry};
 
 use crate::context::Context;
@@ -43,8 +43,8 @@ fn reap_pid(
         // The client id first: if the slot gets a new owner now, reaping sees another client in it.
         // Whether the process lives is asked last: its pid may be another's by then.
         let id = context.pool().client_id_in(client)?;
-        let state = load_value(map, field!(slot, ClientSlot, state))?;
-        let same = state != ClientState::Free as u32
+        let state = load_state(map, field!(slot, ClientSlot, state))?;
+        let same = state != Some(ClientState::Free)
             && load_value(map, field!(slot, ClientSlot, domain))? == context.domain()
             && load_value(map, pid_at)? == pid;
         if same && gone(pid, context.pool().start_of(slot)?) {
@@ -72,11 +72,11 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
         with_lock(lock_context, context.pool().registry_lock(), "reap-claim", |txn| {
             let state_at = field!(slot, ClientSlot, state);
             // A child may have taken over the slot that was reserved for it.
-            let same = txn.get(state_at)? == dead.state as u32
+            let same = txn.state(state_at)? == Some(dead.state)
                 && txn.get(field!(slot, ClientSlot, pid))? == dead.pid
                 && clients::is_in(txn, slot, dead.id)?;
             if same {
-                txn.update(state_at, ClientState::Dying as u32)?;
+                txn.update_state(state_at, ClientState::Dying)?;
             }
             Ok(same)
         })
@@ -105,11 +105,11 @@ pub(crate) fn reap_client(
     }
     let state_at = field!(slot, ClientSlot, state);
     let process_ref = with_lock(*lock_context, pool.registry_lock(), "reap-mark", |txn| {
-        let state = txn.get(state_at)?;
-        if state == ClientState::Free as u32 || !clients::is_in(txn, slot, client)? {
+        let state = txn.state(state_at)?;
+        if state == Some(ClientState::Free) || !clients::is_in(txn, slot, client)? {
             return Ok(None);
         }
-        txn.update(state_at, ClientState::Dying as u32)?;
+        txn.update_state(state_at, ClientState::Dying)?;
         let domain = txn.get(field!(slot, ClientSlot, domain))?;
         let pid = txn.get(field!(slot, ClientSlot, pid))?;
         Ok(Some(ProcessRef { domain, pid }.pack()))
@@ -117,7 +117,7 @@ pub(crate) fn reap_client(
     let Some(process_ref) = process_ref else { return Ok(()) };
     steps::run(context, lock_context, Ended { client, process_ref }, Occasion::Death)?;
     with_lock(*lock_context, pool.registry_lock(), "reap-free", |txn| {
-        let dying = txn.get(state_at)? == ClientState::Dying as u32;
+        let dying = txn.state(state_at)? == Some(ClientState::Dying);
         if dying && clients::is_in(txn, slot, client)? {
             clients::free_client(txn, layout, client.slot().unwrap_or(u32::MAX))?;
         }

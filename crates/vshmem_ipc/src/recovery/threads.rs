@@ -12,10 +12,10 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
-    ClientList, Fault, LockContext, field, holder_of, load_cell, load_value, load_word,
+    ClientList, Fault, LockContext, field, holder_of, load_cell, load_state, load_value, load_word,
     thread_list_entry, with_lock,
 };
-use vshmem_wire::{ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout, ObjectState, Place, RawCell, ReceiveWait, SemaphoreWait, ShmSlot, Task, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout, ObjectState, Place, RawCell, ReceiveWait, SemaphoreWait, ShmSlot, State, Task, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::error::broken;
@@ -65,16 +65,17 @@ fn reap_thread(context: &Context, lock_context: &LockContext<'_>, dead: Dead) ->
     let map = context.pool().map();
     finish_record(context, lock_context, dead)?;
     let wait_at = field!(dead.at, ThreadSlot, wait);
-    if load_value(map, wait_at)? == WaitState::Waiting as u32 {
+    if load_state(map, wait_at)? == Some(WaitState::Waiting) {
         dequeue_thread(context, lock_context, dead)?;
     }
-    if load_value(map, wait_at)? == WaitState::Done as u32 {
+    if load_state(map, wait_at)? == Some(WaitState::Done) {
         take_back_unseen(context, lock_context, dead)?;
     }
-    let wait = load_cell(map, wait_at)?;
-    let over = wait.value() == WaitState::Done as u32 || wait.value() == WaitState::Retry as u32;
+    let wait = load_cell(map, wait_at.cell())?;
+    let over =
+        matches!(WaitState::of(wait.value()), Some(WaitState::Done | WaitState::Retry));
     if over && still_dead(context, dead)? {
-        map.replace_cell(wait_at, wait, (WaitState::Idle as u32).into())?;
+        map.replace_cell(wait_at.cell(), wait, WaitState::Idle.number().into())?;
     }
     finish_task(context, lock_context, dead)
 }
@@ -112,7 +113,7 @@ pub(crate) fn dequeue_waiters_of(
         };
         let at = thread_at(layout, thread)?;
         client_list_head = ClientListHead::unpack(load_word(map, field!(at, ThreadSlot, sibling))?);
-        let waits = load_value(map, field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32;
+        let waits = load_state(map, field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting);
         let dead = Dead { thread, client, at };
         if !still_dead(context, dead)? {
             return Ok(());
@@ -194,7 +195,7 @@ fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault>
         let Some(thread) = layout.threads.index_of(written) else { continue };
         let wait_at = field!(thread_at(layout, thread)?, ThreadSlot, wait);
         // A thread that still waits has not been served: the record put it into its wait queue.
-        if wait_at.offset() == written && load_value(map, wait_at)? != WaitState::Waiting as u32 {
+        if wait_at.offset() == written && load_state(map, wait_at)? != Some(WaitState::Waiting) {
             wakes.add(thread);
         }
     }
@@ -225,11 +226,15 @@ fn take_back_unseen(
 ) -> Result<(), Fault> {
     let map = context.pool().map();
     let at = dead.at;
-    let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+    let kind = load_state(map, field!(at, ThreadSlot, kind))?;
     let index = load_value(map, field!(at, ThreadSlot, object))?;
     let (of, field) = match kind {
-        k if k == WaitKind::Semaphore as u32 => (Kind::Semaphore, field!(at.semaphore_wait(), SemaphoreWait, set_sequence)),
-        k if k == WaitKind::Receive as u32 => (Kind::Queue, field!(at.receive_wait(), ReceiveWait, queue_sequence)),
+        Some(WaitKind::Semaphore) => {
+            (Kind::Semaphore, field!(at.semaphore_wait(), SemaphoreWait, set_sequence))
+        }
+        Some(WaitKind::Receive) => {
+            (Kind::Queue, field!(at.receive_wait(), ReceiveWait, queue_sequence))
+        }
         _ => return Ok(()),
     };
     let sequence = map.load(field, Ordering::Relaxed)? as u32;
@@ -244,15 +249,19 @@ fn take_back_unseen(
 }
 
 /// The wait queue that a thread waits in, as its slot says.
-fn wait_queue_at(layout: &Layout, kind: u32, object: u32) -> Option<WaitQueue> {
-    if kind == WaitKind::Address as u32 {
-        return Bucket::nth(layout, object).ok().map(Bucket::wait_queue);
+fn wait_queue_at(
+    layout: &Layout,
+    kind: Option<WaitKind>,
+    object: u32,
+) -> Option<WaitQueue> {
+    match kind? {
+        WaitKind::None => None,
+        WaitKind::Address => Bucket::nth(layout, object).ok().map(Bucket::wait_queue),
+        WaitKind::Semaphore => layout.sem.at(object).map(set::wait_queue_of),
+        kind @ (WaitKind::Receive | WaitKind::Send | WaitKind::Notify) => {
+            layout.msg.at(object).map(|slot| msg::queue::wait_queue_of(slot, kind))
+        }
     }
-    if kind == WaitKind::Semaphore as u32 {
-        return layout.sem.at(object).map(set::wait_queue_of);
-    }
-    let slot = layout.msg.at(object)?;
-    Some(msg::queue::wait_queue_of(slot, kind))
 }
 
 fn dequeue_thread(
@@ -262,14 +271,14 @@ fn dequeue_thread(
 ) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let at = dead.at;
-    let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+    let kind = load_state(map, field!(at, ThreadSlot, kind))?;
     let object = load_value(map, field!(at, ThreadSlot, object))?;
     let Some(wait_queue) = wait_queue_at(layout, kind, object) else { return Ok(()) };
     with_lock(*lock_context, wait_queue.lock, "reap-waiter", |txn| {
         // A thread enters this wait queue under this lock. So if the slot still belongs to the dead
         // client, then it is a thread of that client that waits.
-        let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
-            && txn.get(field!(at, ThreadSlot, kind))? == kind
+        let here = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting)
+            && txn.state(field!(at, ThreadSlot, kind))? == kind
             && txn.get(field!(at, ThreadSlot, object))? == object
             && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word();
         if here {

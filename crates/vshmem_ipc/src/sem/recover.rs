@@ -120,9 +120,9 @@ pub(crate) fn take_back(
         let map = txn.lock_context().map;
         let count = map.load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
         let sequence = map.load(field!(at.semaphore_wait(), SemaphoreWait, set_sequence), Ordering::Relaxed)?;
-        let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
+        let unseen = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Done)
             && txn.get(field!(at, ThreadSlot, result))? == 0
-            && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Semaphore as u32
+            && txn.state(field!(at, ThreadSlot, kind))? == Some(WaitKind::Semaphore)
             && txn.get(field!(at, ThreadSlot, object))? == set.index
             && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
             && sequence == u64::from(set.sequence)
@@ -145,7 +145,7 @@ pub(crate) fn take_back(
             }
             set.write(txn, at, cell, value as u32, process_ref)?;
         }
-        txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
+        txn.set_state(field!(at, ThreadSlot, wait), WaitState::Idle)?;
         Ok(())
     })?;
     serve::serve_rest(context, lock_context, set)

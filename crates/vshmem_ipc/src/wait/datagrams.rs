@@ -22,7 +22,7 @@
 use std::time::Duration;
 
 use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, SLEEPING, WAKE, futex_wait};
-use vshmem_sync::{Fault, claim_word, field, load_value, load_word, wake_word};
+use vshmem_sync::{Fault, claim_word, field, load_state, load_value, load_word, wake_word};
 use vshmem_wire::{DomainSlot, Place, ProcessRef, RawCell, ThreadSlot, WaitState};
 
 use crate::context::{Context, WakeScope};
@@ -193,8 +193,8 @@ pub(crate) fn not_noticed(context: &Context, among: NotifySet) -> Result<NotifyS
         let mut found = NotifySet::default();
         for slot in 0..layout.threads.count as u32 {
             let at = thread_at(layout, slot)?;
-            let wait = load_value(map, field!(at, ThreadSlot, wait))?;
-            if wait != WaitState::Idle as u32 && wait != WaitState::Waiting as u32 {
+            let wait = load_state(map, field!(at, ThreadSlot, wait))?;
+            if wait != Some(WaitState::Idle) && wait != Some(WaitState::Waiting) {
                 let process_ref = load_value(map, field!(at, ThreadSlot, process_ref))?;
                 found.add(ProcessRef::unpack(process_ref).domain);
             }

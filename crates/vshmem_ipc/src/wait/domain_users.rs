@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use vshmem_sync::{Fault, WordsOwner, field, load_value, load_word, wake};
+use vshmem_sync::{Fault, WordsOwner, field, load_state, load_value, load_word, wake};
 use vshmem_wire::{ClientId, ClientSlot, ClientState, Place, ProcessRef, Registry, ThreadSlot, WaitState};
 
 use crate::context::Context;
@@ -65,7 +65,7 @@ pub(crate) fn is_other_user_waiting(context: &Context, slot: u32) -> bool {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let look = || -> Result<bool, Fault> {
         let at = thread_at(layout, slot)?;
-        if load_value(map, field!(at, ThreadSlot, wait))? == WaitState::Idle as u32 {
+        if load_state(map, field!(at, ThreadSlot, wait))? == Some(WaitState::Idle) {
             return Ok(false);
         }
         let process_ref = ProcessRef::unpack(load_value(map, field!(at, ThreadSlot, process_ref))?);
@@ -108,7 +108,7 @@ pub(crate) fn look_for_other_users(context: &Context) -> Result<(), Fault> {
         let nonce = load_value(map, field!(slot, ClientSlot, words_nonce))?;
         is_shared |= uid != 0
             && (uid.wrapping_sub(1), nonce) != (here.own.uid, here.own.nonce)
-            && load_value(map, field!(slot, ClientSlot, state))? == ClientState::Active as u32
+            && load_state(map, field!(slot, ClientSlot, state))? == Some(ClientState::Active)
             && load_value(map, field!(slot, ClientSlot, domain))? == context.domain();
     }
     here.is_shared.store(is_shared, Ordering::Relaxed);

@@ -15,11 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vshmem_mem::{Ordering, SecondWord};
-use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_value};
-use vshmem_wire::{
-    CELL_BYTES, ClientSlot, ClientState, DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES,
-    Registry, ThreadSlot, WaitState,
-};
+use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_state, load_value};
+use vshmem_wire::{CELL_BYTES, ClientSlot, ClientState, DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, Registry, State, ThreadSlot, WaitState};
 
 use crate::context::{Context, WakeScope};
 use crate::error::Failure;
@@ -92,8 +89,8 @@ pub(crate) fn wake_every_waiter(context: &Context) {
         let Ok(at) = thread_at(layout, slot) else {
             continue;
         };
-        let wait = load_value(context.pool().map(), field!(at, ThreadSlot, wait));
-        if wait.is_ok_and(|wait| wait != WaitState::Idle as u32) {
+        let wait = load_state(context.pool().map(), field!(at, ThreadSlot, wait));
+        if wait.is_ok_and(|wait| wait != Some(WaitState::Idle)) {
             domain_users::wake_local(context, slot);
         }
     }
@@ -119,8 +116,8 @@ pub(crate) fn deliver_wakeups(context: &Context) -> usize {
         }
         let Ok(at) = thread_at(layout, slot) else { continue };
         let served = map
-            .load(field!(at, ThreadSlot, wait).word(), Ordering::SeqCst)
-            .is_ok_and(|word| word as u32 != WaitState::Waiting as u32);
+            .load(field!(at, ThreadSlot, wait).cell().word(), Ordering::SeqCst)
+            .is_ok_and(|word| WaitState::of(word as u32) != Some(WaitState::Waiting));
         if served && domain_users::wake_local(context, slot) {
             woken += 1;
         }
@@ -153,7 +150,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
             continue;
         }
         let Ok(slot) = domains::slot_at(layout, index) else { continue };
-        if load_value(map, field!(slot, DomainSlot, state)) != Ok(DomainState::Alive as u32) {
+        if load_state(map, field!(slot, DomainSlot, state)) != Ok(Some(DomainState::Alive)) {
             continue;
         }
         let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
@@ -236,8 +233,8 @@ fn has_clients(context: &Context, of: DomainSet) -> Result<bool, Fault> {
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
-        let state = load_value(map, field!(slot, ClientSlot, state))?;
-        if state != ClientState::Free as u32
+        let state = load_state(map, field!(slot, ClientSlot, state))?;
+        if state != Some(ClientState::Free)
             && of.has(load_value(map, field!(slot, ClientSlot, domain))?)
         {
             return Ok(true);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
-use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
-use vshmem_wire::{ThreadSlot, WaitCounts, WaitState};
+use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_state, load_value, park, with_lock};
+use vshmem_wire::{State, ThreadSlot, WaitCounts, WaitState};
 
 use crate::context::Context;
 use crate::pool::threads::thread_at;
@@ -127,7 +127,7 @@ fn leave_one(
     let layout = context.pool().layout();
     let at = thread_at(layout, slot)?;
     with_lock(*lock_context, wait_queue.lock, "dequeue", |txn| {
-        let waits = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32;
+        let waits = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting);
         if waits {
             dequeue(txn, layout, wait_queue, slot, WaitState::Idle, 0)?;
         }
@@ -149,8 +149,8 @@ fn sleep_until(
     let at = thread_at(context.pool().layout(), slot_guard.slot)?;
     let wait_at = field!(at, ThreadSlot, wait);
     let waiting = || {
-        map.load(wait_at.word(), Ordering::SeqCst)
-            .is_ok_and(|word| word as u32 == WaitState::Waiting as u32)
+        map.load(wait_at.cell().word(), Ordering::SeqCst)
+            .is_ok_and(|word| WaitState::of(word as u32) == Some(WaitState::Waiting))
     };
     // A thread that has others ahead will not be served within a spin's time, and the CPU is better
     // left to them.
@@ -198,14 +198,16 @@ fn sleep_until(
 pub(crate) fn wait_result(context: &Context, slot_guard: &SlotGuard<'_>) -> Result<Woken, Fault> {
     let map = context.pool().map();
     let at = thread_at(context.pool().layout(), slot_guard.slot)?;
-    let state = load_value(map, field!(at, ThreadSlot, wait))?;
-    if state == WaitState::Idle as u32 {
+    let wait_at = field!(at, ThreadSlot, wait).cell();
+    let wait = load_value(map, wait_at)?;
+    let state = WaitState::of(wait);
+    if state == Some(WaitState::Idle) {
         // A signal handler has taken this waiter off its wait queue as it was entered.
         return Ok(Woken::Interrupted);
     }
     let result = load_value(map, field!(at, ThreadSlot, result))?;
-    vshmem_sync::claim_cell(map, field!(at, ThreadSlot, wait), state, 0)?;
-    Ok(if state == WaitState::Done as u32 { Woken::Done(result) } else { Woken::Retry })
+    vshmem_sync::claim_cell(map, wait_at, wait, WaitState::Idle.number())?;
+    Ok(if state == Some(WaitState::Done) { Woken::Done(result) } else { Woken::Retry })
 }
 
 /// How a sleep ended for the caller of a blocking operation.

@@ -59,9 +59,9 @@ pub(crate) fn enqueue(
     let tail = txn.get(wait_queue.tail)?;
     txn.update(field!(at, ThreadSlot, next), 0)?;
     txn.update(field!(at, ThreadSlot, previous), tail)?;
-    txn.update(field!(at, ThreadSlot, kind), kind as u32)?;
+    txn.update_state(field!(at, ThreadSlot, kind), kind)?;
     txn.update(field!(at, ThreadSlot, object), object)?;
-    txn.set(field!(at, ThreadSlot, wait), WaitState::Waiting as u32)?;
+    txn.set_state(field!(at, ThreadSlot, wait), WaitState::Waiting)?;
     if let Some(length) = wait_queue.length {
         let before = txn.get(length)?;
         txn.set(length, before.saturating_add(1))?;
@@ -86,7 +86,7 @@ pub(crate) fn dequeue(
     result: u32,
 ) -> Result<(), Fault> {
     let at = thread_at(layout, slot)?;
-    if txn.get(field!(at, ThreadSlot, wait))? != WaitState::Waiting as u32 {
+    if txn.state(field!(at, ThreadSlot, wait))? != Some(WaitState::Waiting) {
         return Err(Fault::corrupt(at, "a wait queue with a thread in it that does not wait"));
     }
     let next = txn.get(field!(at, ThreadSlot, next))?;
@@ -106,7 +106,7 @@ pub(crate) fn dequeue(
         txn.set(length, before.saturating_sub(1))?;
     }
     txn.update(field!(at, ThreadSlot, result), result)?;
-    txn.set(field!(at, ThreadSlot, wait), state as u32)
+    txn.set_state(field!(at, ThreadSlot, wait), state)
 }
 
 /// The waiters of a wait queue in order; ends with an error if the wait queue has no end.

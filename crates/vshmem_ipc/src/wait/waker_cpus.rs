@@ -10,7 +10,7 @@
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use vshmem_mem::{is_confined, ticks, unless_confined};
-use vshmem_sync::{Fault, WakerCpu, field, load_value};
+use vshmem_sync::{Fault, WakerCpu, field, load_state, load_value};
 use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry};
 
 use crate::context::Context;
@@ -64,7 +64,7 @@ fn find_cpu_count(context: &Context) -> Result<u16, Fault> {
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
-        if load_value(map, field!(slot, ClientSlot, state))? != ClientState::Active as u32 {
+        if load_state(map, field!(slot, ClientSlot, state))? != Some(ClientState::Active) {
             continue;
         }
         if load_value(map, field!(slot, ClientSlot, domain))? != context.domain() {
@@ -90,7 +90,7 @@ fn find_waker_cpus(context: &Context) -> Result<bool, Fault> {
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
-        if load_value(map, field!(slot, ClientSlot, state))? != ClientState::Active as u32 {
+        if load_state(map, field!(slot, ClientSlot, state))? != Some(ClientState::Active) {
             continue;
         }
         let domain = load_value(map, field!(slot, ClientSlot, domain))?;

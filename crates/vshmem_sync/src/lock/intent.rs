@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::Scratch;
-use vshmem_wire::{Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES, Place, RawCell};
+use vshmem_wire::{Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES, Place, RawCell, State, StateCell};
 
 use super::context::LockContext;
 use super::record::{before, write_record};
@@ -139,6 +139,37 @@ impl<'a> Txn<'a> {
     #[inline]
     pub fn get(&mut self, at: Place<RawCell>) -> Result<u32, Fault> {
         Ok(self.get_word(at)? as u32)
+    }
+
+    /// The state in the cell `at`, as this change would leave it; `None` when it is none.
+    ///
+    /// # Errors
+    /// As [`Txn::cell`].
+    #[inline]
+    pub fn state<S: State>(&mut self, at: Place<StateCell<S>>) -> Result<Option<S>, Fault> {
+        self.get(at.cell()).map(S::of)
+    }
+
+    /// Writes a state into a cell.
+    ///
+    /// # Errors
+    /// As [`Txn::set_word`].
+    #[inline]
+    pub fn set_state<S: State>(&mut self, at: Place<StateCell<S>>, state: S) -> Result<(), Fault> {
+        self.set(at.cell(), state.number())
+    }
+
+    /// Writes a state into a cell only if it differs.
+    ///
+    /// # Errors
+    /// As [`Txn::set_word`].
+    #[inline]
+    pub fn update_state<S: State>(
+        &mut self,
+        at: Place<StateCell<S>>,
+        state: S,
+    ) -> Result<(), Fault> {
+        self.update(at.cell(), state.number())
     }
 
     /// As [`Txn::replace`], for a cell that this change has not written yet: does not look.
