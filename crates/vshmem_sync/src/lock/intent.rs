@@ -2,7 +2,9 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::Scratch;
-use vshmem_wire::{Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES, Place, RawCell, State, StateCell};
+use vshmem_wire::{
+    Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES, Place, RawCell, State, StateCell,
+};
 
 use super::context::LockContext;
 use super::record::{before, write_record};

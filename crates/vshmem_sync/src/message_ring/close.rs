@@ -6,6 +6,7 @@ use super::ring::MessageRing;
 use super::slot::{CHUNK, CLOSED, FULL, LAP, LAP_SHIFT, OLDEST, RingSlot, laps_from};
 use crate::crash::crash_point;
 use crate::fault::Fault;
+use vshmem_wire::{Place, RawCell};
 
 /// Attempts after which a ring that cannot be closed is taken to be corrupt: almost every attempt
 /// that failed has met another client that sent or received.
@@ -28,7 +29,7 @@ impl<const N: usize> MessageRing<N> {
     ///
     /// # Errors
     /// When it is invalid.
-    pub fn close(map: &Map, base: u64) -> Result<(), Fault> {
+    pub fn close(map: &Map, base: Place<[RawCell; N]>) -> Result<(), Fault> {
         let mut last = None;
         for _ in 0..MOST_LOOKS {
             let ring = Self::read(map, base)?;
@@ -38,7 +39,7 @@ impl<const N: usize> MessageRing<N> {
             }
             let Some(ring_slot) = ring.first_open() else { return Ok(()) };
             last = Some(ring.words);
-            if map.replace(ring_slot.at, ring_slot.word, ring_slot.word | CLOSED)? {
+            if map.replace(ring_slot.at.word(), ring_slot.word, ring_slot.word | CLOSED)? {
                 let is_tail = ring_slot.index == ring.slot_of(ring.tail).index;
                 crash_point("msg-close", if is_tail { "tail" } else { "message" });
             } else {
@@ -53,14 +54,14 @@ impl<const N: usize> MessageRing<N> {
     ///
     /// # Errors
     /// When the ring is corrupt.
-    pub fn close_tail(map: &Map, base: u64) -> Result<(), Fault> {
+    pub fn close_tail(map: &Map, base: Place<[RawCell; N]>) -> Result<(), Fault> {
         for _ in 0..MOST_LOOKS {
             let ring = Self::read(map, base)?;
             let tail = ring.slot_of(ring.tail);
             if tail.is_closed() {
                 return Ok(());
             }
-            if map.replace(tail.at, tail.word, tail.word | CLOSED)? {
+            if map.replace(tail.at.word(), tail.word, tail.word | CLOSED)? {
                 crash_point("msg-close", "barred");
             }
         }

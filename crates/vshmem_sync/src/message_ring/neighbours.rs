@@ -22,7 +22,7 @@
 //! counted when it is sent. So if that of q has no mark, none of those in the ring is long.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_wire::CELL_BYTES;
+use vshmem_wire::{Place, RawCell};
 
 use super::ring::SLOTS_OF_LINE;
 use super::slot::{CLOSED, FULL, LAP, LARGE, OLDEST, RingSlot};
@@ -31,16 +31,16 @@ use crate::fault::Fault;
 impl<const N: usize> RingSlot<N> {
     /// Reads a slot of the ring at `base`.
     #[inline(always)]
-    fn read(map: &Map, base: u64, index: usize) -> Result<Self, Fault> {
+    fn read(map: &Map, base: Place<[RawCell; N]>, index: usize) -> Result<Self, Fault> {
         let index = index % N;
-        let at = base + index as u64 * CELL_BYTES;
+        let at = base.element(index as u64);
         // Acquire: pairs with FILL and TAKE in `slot.rs`.
-        Ok(Self { at, word: map.load(at, Ordering::Acquire)?, index, is_oldest: false })
+        Ok(Self { at, word: map.load(at.word(), Ordering::Acquire)?, index, is_oldest: false })
     }
 
     /// The word of the slot before this one.
     #[inline(always)]
-    fn before(self, map: &Map, base: u64) -> Result<u64, Fault> {
+    fn before(self, map: &Map, base: Place<[RawCell; N]>) -> Result<u64, Fault> {
         Ok(Self::read(map, base, self.index + N - 1)?.word)
     }
 
@@ -80,7 +80,11 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     #[inline(always)]
-    pub fn tail_at(map: &Map, base: u64, guess: usize) -> Result<Option<Self>, Fault> {
+    pub fn tail_at(
+        map: &Map,
+        base: Place<[RawCell; N]>,
+        guess: usize,
+    ) -> Result<Option<Self>, Fault> {
         let ring_slot = Self::read(map, base, guess)?;
         if ring_slot.word & (FULL | CLOSED) != 0 {
             return Ok(None);
@@ -94,7 +98,11 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     #[inline(always)]
-    pub fn head_at(map: &Map, base: u64, guess: usize) -> Result<Option<Self>, Fault> {
+    pub fn head_at(
+        map: &Map,
+        base: Place<[RawCell; N]>,
+        guess: usize,
+    ) -> Result<Option<Self>, Fault> {
         let ring_slot = Self::read(map, base, guess)?;
         if ring_slot.is_closed() {
             return Ok(None);
@@ -107,7 +115,7 @@ impl<const N: usize> RingSlot<N> {
     ///
     /// # Errors
     /// When it is outside the pool.
-    pub fn last_before(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
+    pub fn last_before(self, map: &Map, base: Place<[RawCell; N]>) -> Result<Option<Self>, Fault> {
         let before = Self::read(map, base, self.index + N - 1)?;
         Ok(self.follows(before.word).then_some(before))
     }
@@ -118,7 +126,11 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     #[inline(always)]
-    pub fn tail_if_alone(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
+    pub fn tail_if_alone(
+        self,
+        map: &Map,
+        base: Place<[RawCell; N]>,
+    ) -> Result<Option<Self>, Fault> {
         let next = Self::read(map, base, self.index + 1)?;
         let lap = self.word & !(LAP - 1);
         let lap_next = if next.index == 0 { lap.wrapping_add(LAP) } else { lap };
@@ -131,7 +143,7 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     #[inline(always)]
-    pub fn next_on_line(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
+    pub fn next_on_line(self, map: &Map, base: Place<[RawCell; N]>) -> Result<Option<Self>, Fault> {
         let next = self.index + 1;
         if next.is_multiple_of(SLOTS_OF_LINE) {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Reading a ring.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_wire::{CELL_BYTES, RING_SLOTS};
+use vshmem_wire::{CELL_BYTES, Place, RING_SLOTS, RawCell};
 
 use super::send_backoff::RingSpace;
 use super::slot::{CLOSED, FULL, LARGE, RingSlot, laps_from, positions};
@@ -24,7 +24,7 @@ pub enum Tail<const N: usize = RING_SLOTS> {
 /// The words of a ring of `N` slots, as they were read.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageRing<const N: usize = RING_SLOTS> {
-    pub(super) base: u64,
+    pub(super) base: Place<[RawCell; N]>,
     pub(super) words: [u64; N],
     /// The lowest position that has not been taken, counted from the lap of the first word; so all
     /// below.
@@ -40,7 +40,7 @@ impl<const N: usize> MessageRing<N> {
     ///
     /// # Errors
     /// When it is outside the pool.
-    pub fn read(map: &Map, base: u64) -> Result<Self, Fault> {
+    pub fn read(map: &Map, base: Place<[RawCell; N]>) -> Result<Self, Fault> {
         let mut ring = Self::at(base);
         ring.refresh(map)?;
         Ok(ring)
@@ -49,14 +49,14 @@ impl<const N: usize> MessageRing<N> {
     /// The ring at `base`, to be read by [`Self::refresh`].
     #[inline]
     #[must_use]
-    pub fn at(base: u64) -> Self {
+    pub fn at(base: Place<[RawCell; N]>) -> Self {
         Self::unread(base, [0; N])
     }
 
-    /// Offset of its first slot.
+    /// Where it begins.
     #[inline]
     #[must_use]
-    pub fn base(&self) -> u64 {
+    pub fn base(&self) -> Place<[RawCell; N]> {
         self.base
     }
 
@@ -83,14 +83,14 @@ impl<const N: usize> MessageRing<N> {
 
     /// A ring of these words.
     #[must_use]
-    pub fn of(base: u64, words: [u64; N]) -> Self {
+    pub fn of(base: Place<[RawCell; N]>, words: [u64; N]) -> Self {
         let mut ring = Self::unread(base, words);
         ring.find_ends();
         ring
     }
 
     #[inline]
-    fn unread(base: u64, words: [u64; N]) -> Self {
+    fn unread(base: Place<[RawCell; N]>, words: [u64; N]) -> Self {
         Self { base, words, head: 0, tail: 0, any: 0 }
     }
 
@@ -111,7 +111,7 @@ impl<const N: usize> MessageRing<N> {
 
     #[inline]
     pub(super) fn ring_slot(&self, index: usize) -> RingSlot<N> {
-        let at = self.base + index as u64 * CELL_BYTES;
+        let at = self.base.element(index as u64);
         RingSlot { at, word: self.words[index], index, is_oldest: false }
     }
 
@@ -181,7 +181,8 @@ impl<const N: usize> MessageRing<N> {
         let of_line = SLOTS_OF_LINE as i64;
         let next_line = self.slot_of((self.tail.div_euclid(of_line) + 1) * of_line);
         let is_same = |ring_slot: RingSlot<N>| {
-            map.load(ring_slot.at, Ordering::Acquire).is_ok_and(|word| word == ring_slot.word)
+            map.load(ring_slot.at.word(), Ordering::Acquire)
+                .is_ok_and(|word| word == ring_slot.word)
         };
         if !is_same(next_line) {
             return RingSpace::Plenty;

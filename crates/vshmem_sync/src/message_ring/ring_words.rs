@@ -2,7 +2,7 @@
 //! `neighbours.rs`, in fewer instructions.
 
 use vshmem_mem::{Ordering, WordsRef};
-use vshmem_wire::CELL_BYTES;
+use vshmem_wire::{CELL_BYTES, Place, RawCell};
 
 use super::slot::RingSlot;
 
@@ -12,15 +12,15 @@ pub struct RingWords<'a, const WORDS: usize, const N: usize> {
     words: WordsRef<'a, WORDS>,
     /// Where in the structure it begins, in bytes.
     begin: usize,
-    /// Offset of that in the pool.
-    base: u64,
+    /// Where that is in the pool.
+    base: Place<[RawCell; N]>,
 }
 
 impl<'a, const WORDS: usize, const N: usize> RingWords<'a, WORDS, N> {
     /// The ring at byte `begin` of a structure, which is `base` of the pool.
     #[inline(always)]
     #[must_use]
-    pub fn of(words: WordsRef<'a, WORDS>, begin: usize, base: u64) -> Self {
+    pub fn of(words: WordsRef<'a, WORDS>, begin: usize, base: Place<[RawCell; N]>) -> Self {
         Self { words, begin, base }
     }
 
@@ -30,7 +30,7 @@ impl<'a, const WORDS: usize, const N: usize> RingWords<'a, WORDS, N> {
         let at = index * CELL_BYTES as usize;
         // Acquire: pairs with FILL and TAKE in `slot.rs`.
         let word = self.words.load(self.begin + at, Ordering::Acquire);
-        RingSlot { at: self.base + at as u64, word, index, is_oldest }
+        RingSlot { at: self.base.element(index as u64), word, index, is_oldest }
     }
 
     /// As [`RingSlot::tail_at`], with the slot before it.

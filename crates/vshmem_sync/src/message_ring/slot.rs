@@ -3,7 +3,7 @@
 use vshmem_mem::{Map, Ordering, fence};
 use vshmem_wire::{
     CELL_BYTES, Cell, MAX_SLABS, Place, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_SLOTS,
-    SLAB_BYTES, UNIT_BYTES,
+    RawCell, SLAB_BYTES, UNIT_BYTES,
 };
 
 use crate::fault::Fault;
@@ -70,8 +70,8 @@ impl Inline {
 /// A slot of a ring of `N` slots, and what its word said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingSlot<const N: usize = RING_SLOTS> {
-    /// Offset of the word.
-    pub at: u64,
+    /// Its cell.
+    pub at: Place<RawCell>,
     /// The word.
     pub word: u64,
     pub(super) index: usize,
@@ -87,11 +87,11 @@ impl<const N: usize> RingSlot<N> {
         self.index
     }
 
-    /// Offset of the first slot of its ring.
+    /// Where its ring begins.
     #[inline]
     #[must_use]
-    pub fn base(self) -> u64 {
-        self.at.wrapping_sub(self.index as u64 * CELL_BYTES)
+    pub fn base(self) -> Place<[RawCell; N]> {
+        Place::at(self.at.offset().wrapping_sub(self.index as u64 * CELL_BYTES))
     }
 
     /// The position that the slot is free for or full with.
@@ -139,7 +139,7 @@ impl<const N: usize> RingSlot<N> {
     /// When it is outside the pool.
     #[inline]
     pub fn inline_payload(self, map: &Map) -> Result<[u8; RING_INLINE_BYTES], Fault> {
-        Ok(map.load(Place::at(self.at).tag(), Ordering::Acquire)?.to_le_bytes())
+        Ok(map.load(self.at.tag(), Ordering::Acquire)?.to_le_bytes())
     }
 
     /// The cell that holds the word, for a change under the lock. Only such changes raise its tag.
@@ -147,7 +147,7 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     pub fn cell(self, map: &Map) -> Result<Cell, Fault> {
-        Ok(Cell { word: self.word, tag: map.load(Place::at(self.at).tag(), Ordering::Acquire)? })
+        Ok(Cell { word: self.word, tag: map.load(self.at.tag(), Ordering::Acquire)? })
     }
 
     /// Whether there is a message in it.
@@ -205,7 +205,7 @@ impl<const N: usize> RingSlot<N> {
         let mark = if is_large { FULL | LARGE } else { FULL };
         let full = (self.word & !(CHUNK | LARGE)) | mark | ((u64::from(unit) + 1) & CHUNK);
         // Barrier FILL: pairs with the acquire of the words in `refresh`.
-        Ok(map.replace(self.at, self.word, full)?)
+        Ok(map.replace(self.at.word(), self.word, full)?)
     }
 
     /// Puts a message into the slot itself; says whether that has happened. `is_large`: another in
@@ -230,7 +230,7 @@ impl<const N: usize> RingSlot<N> {
     #[inline]
     pub fn take(self, map: &Map) -> Result<bool, Fault> {
         // Barrier TAKE: pairs with the acquire of the words in `refresh`.
-        Ok(map.replace(self.at, self.word, self.taken().word)?)
+        Ok(map.replace(self.at.word(), self.word, self.taken().word)?)
     }
 
     /// Whether the word is another one now. To be asked after messages have been looked at.
@@ -239,6 +239,6 @@ impl<const N: usize> RingSlot<N> {
     pub fn has_moved(self, map: &Map) -> bool {
         // Barrier TAIL: after whatever was read of the messages. Pairs with FILL.
         fence(Ordering::Acquire);
-        !map.load(self.at, Ordering::Acquire).is_ok_and(|word| word == self.word)
+        !map.load(self.at.word(), Ordering::Acquire).is_ok_and(|word| word == self.word)
     }
 }

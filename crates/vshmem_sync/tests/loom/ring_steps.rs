@@ -2,9 +2,9 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Inline, MessageRing, RingSlot, Tail};
-use vshmem_wire::PAGE_BYTES;
+use vshmem_wire::{PAGE_BYTES, Place, RING_SLOTS, RawCell};
 
-pub const RING: u64 = PAGE_BYTES + 128;
+pub const RING: Place<[RawCell; RING_SLOTS]> = Place::at(PAGE_BYTES + 128);
 /// A word for each chunk: what is in its message.
 pub const TEXTS: u64 = PAGE_BYTES + 256;
 /// The type that another thread asleep waits for.
@@ -238,8 +238,9 @@ fn pass(map: &Map, ring: &MessageRing) {
 /// Closes the ring as a thread that dies after the first step.
 pub fn begin_to_close(map: &Map) {
     if let Tail::Free(ring_slot) = <MessageRing>::read(map, RING).expect("a ring").tail() {
-        let _ =
-            map.replace(ring_slot.at, ring_slot.word, ring_slot.word | 1 << 27).expect("a word");
+        let _ = map
+            .replace(ring_slot.at.word(), ring_slot.word, ring_slot.word | 1 << 27)
+            .expect("a word");
     }
 }
 
