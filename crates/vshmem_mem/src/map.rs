@@ -310,8 +310,8 @@ impl Map {
     /// Says that what is `at` is about to be read: the processor fetches the cache line
     /// meanwhile. Only a hint; nothing happens when the offset is not inside.
     #[inline]
-    pub fn will_read<T>(&self, at: impl At<T>) {
-        let offset = at.offset();
+    pub fn will_read(&self, at: impl Into<u64>) {
+        let offset = at.into();
         if offset < self.bytes as u64 {
             // SAFETY: the offset is inside the mapping.
             prefetch::for_reading(unsafe { self.base.as_ptr().add(offset as usize) });
@@ -322,8 +322,8 @@ impl Map {
     /// line, it is fetched once, and not first to be read and then to be written. Only a hint;
     /// nothing happens when the offset is not inside.
     #[inline]
-    pub fn will_write<T>(&self, at: impl At<T>) {
-        let offset = at.offset();
+    pub fn will_write(&self, at: impl Into<u64>) {
+        let offset = at.into();
         if offset < self.bytes as u64 {
             // SAFETY: the offset is inside the mapping.
             prefetch::for_writing(unsafe { self.base.as_ptr().add(offset as usize) });

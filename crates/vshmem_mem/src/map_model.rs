@@ -171,10 +171,10 @@ impl Map {
     }
 
     /// A hint, and so not a part of any model.
-    pub fn will_read<T>(&self, _at: impl At<T>) {}
+    pub fn will_read(&self, _at: impl Into<u64>) {}
 
     /// A hint, and so not a part of any model.
-    pub fn will_write<T>(&self, _at: impl At<T>) {}
+    pub fn will_write(&self, _at: impl Into<u64>) {}
 
     /// Reads the words of `N` cells in a row, one after the other.
     ///

@@ -81,7 +81,7 @@ fn send_at<const WORDS: usize, const N: usize>(
     if is_large_in::<N>(load!(glimpse, limit) as u32 as u64, payload.len() as u64) {
         return None;
     }
-    Permission::check(map, queue.slot, caller, WRITE).ok()?.ok()?;
+    Permission::check(map, queue.slot.header(), caller, WRITE).ok()?.ok()?;
     let sent = glimpse::send(context, glimpse, tail, mtype, payload);
     if sent.is_none() {
         leave_if_lost(context, tail);
@@ -159,7 +159,7 @@ fn receive_at<const WORDS: usize, const N: usize>(
     {
         will_read_chunk(map, layout, next);
     }
-    Permission::check(map, queue.slot, caller, READ).ok()?.ok()?;
+    Permission::check(map, queue.slot.header(), caller, READ).ok()?.ok()?;
     let message = Message { glimpse, head, header };
     if size <= SMALL_COPY {
         message.take(context, &mut [0; SMALL_COPY][..size], deliver)

@@ -7,7 +7,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Layout, QueueMode, ThreadSlot};
+use vshmem_wire::{Layout, QueueMode, ReceiveWait, ThreadSlot};
 
 use crate::msg::message::Search;
 use crate::msg::mode::RingInUse;
@@ -71,8 +71,8 @@ impl AwaitedTypes {
         wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let map = txn.lock_context().map;
-            let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
-            let mtype = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+            let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
+            let mtype = map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
             awaited_types = awaited_types.with(Search::unpack(mode, mtype));
             Ok(true)
         })?;

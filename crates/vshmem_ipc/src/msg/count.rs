@@ -65,7 +65,7 @@ pub(crate) fn open_slot<const N: usize>(
 pub(crate) fn begin_count(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
     let mut words = [0; RING_SLOTS];
     for (nth, word) in words.iter_mut().enumerate() {
-        *word = txn.get_word(queue.ring() + nth as u64 * CELL_BYTES)?;
+        *word = txn.get_word(queue.ring().element(nth as u64))?;
     }
     let position = MessageRing::of(queue.ring(), words).next_position() as u32;
     let sent = position.wrapping_add(sent_by_long_ring(txn.lock_context().map, layout, queue)?);

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Layout, ObjectHeader, ObjectName, ObjectState};
+use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectName, ObjectState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -50,7 +50,7 @@ impl Request for QueueRequest {
         _: ObjectSlot,
         queue: Queue,
     ) -> Result<(), Failure> {
-        asked.check_mode(context, queue.slot)
+        asked.check_mode(context, queue.slot.header())
     }
 
     fn make(&self, context: &Context, asked: Asked<'_>) -> Result<Option<ObjectSlot>, Failure> {
@@ -66,8 +66,8 @@ impl Request for QueueRequest {
             let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
                 return Ok(Abandon(pool.full(limit_name!(msgmni), Errno::NOSPC)));
             };
-            let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
-            let queue = Queue { index: object_slot.index, sequence: object_slot.sequence, slot };
+            let slot = table::queue_at(layout, object_slot.index)?;
+            let queue = Queue::at(object_slot, slot);
             let limit = pool.geometry().msgmnb;
             let new = NewQueue { limit, most_messages: 0, most_bytes: 0 };
             describe(txn, layout, &queue, &permission, new)?;
@@ -75,7 +75,7 @@ impl Request for QueueRequest {
             if asked.key != 0 {
                 table::enter_key(txn, layout, Kind::Queue, object_slot.index)?;
             }
-            txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
+            txn.set(field!(slot, MsgSlot, header.state), queue.state_word(ObjectState::Live))?;
             Ok(Commit(Some(object_slot)))
         })
     }
@@ -100,7 +100,7 @@ pub(crate) fn describe(
     permission: &Permission,
     new: NewQueue,
 ) -> Result<(), Fault> {
-    table::describe(txn, queue.slot, permission, seconds_now())?;
+    table::describe(txn, queue.slot.header(), permission, seconds_now())?;
     for (cell, value) in [
         (at!(queue, limit), new.limit),
         (at!(queue, most_messages), new.most_messages),

@@ -11,7 +11,7 @@
 
 use vshmem_mem::{Map, seconds_now};
 use vshmem_sync::{Fault, field, load_cell, load_value};
-use vshmem_wire::{Cell, ObjectHeader, ObjectState};
+use vshmem_wire::{Cell, MsgSlot, ObjectHeader, ObjectState, Place, RawCell};
 
 use crate::context::Context;
 use crate::msg::queue::Queue;
@@ -22,16 +22,16 @@ pub(crate) const MOST_ATTEMPTS: u32 = 64;
 /// Which process made the last msgsnd or msgrcv, and when. It is written after the step; of two
 /// calls the one that writes later counts as the last.
 pub(crate) struct Stamp {
-    process_ref_at: u64,
+    process_ref_at: Place<RawCell>,
     process_ref: Cell,
-    time_at: u64,
+    time_at: Place<RawCell>,
     time: Cell,
 }
 
 impl Stamp {
     /// As it is before the step: a new queue in the same slot does not get it.
     #[inline]
-    pub(crate) fn before(map: &Map, process_ref_at: u64, time_at: u64) -> Result<Self, Fault> {
+    pub(crate) fn before(map: &Map, process_ref_at: Place<RawCell>, time_at: Place<RawCell>) -> Result<Self, Fault> {
         let (process_ref, time) = (load_cell(map, process_ref_at)?, load_cell(map, time_at)?);
         Ok(Self { process_ref_at, process_ref, time_at, time })
     }
@@ -52,6 +52,6 @@ impl Stamp {
 /// Whether the queue is still the one that was looked up, and this process a member.
 #[inline]
 pub(crate) fn queue_is_current(context: &Context, queue: &Queue) -> Result<bool, Fault> {
-    let state = load_value(context.pool().map(), field!(queue.slot, ObjectHeader, state))?;
+    let state = load_value(context.pool().map(), field!(queue.slot, MsgSlot, header.state))?;
     Ok(state == queue.state_word(ObjectState::Live) && context.is_current())
 }

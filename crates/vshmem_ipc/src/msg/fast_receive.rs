@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, signals_before_wait, signals_handled};
 use vshmem_sync::{Fault, MessageRing, Polled, RingSlot, Tail, crash_point, leave_lines};
-use vshmem_wire::{LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, Place, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell};
 
 use crate::context::Context;
 use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
@@ -175,7 +175,7 @@ fn look_and_take<const N: usize>(
 fn find_head<const N: usize>(
     context: &Context,
     queue: &Queue,
-    base: u64,
+    base: Place<[RawCell; N]>,
 ) -> Result<Option<RingSlot<N>>, Fault> {
     let (map, hints) = (context.pool().map(), &context.ring_hints);
     match RingSlot::head_at(map, base, hints.head(queue.index))? {
@@ -299,7 +299,7 @@ fn finish<const N: usize>(
     if !queue_is_current(context, queue)? {
         return Ok(Taken::Slow);
     }
-    if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
+    if let Err(errno) = Permission::check(map, queue.slot.header(), caller, READ)? {
         return Ok(Taken::Delivered(Answer::error(errno)));
     }
     let stamp = Stamp::before(map, at!(queue, receiver), at!(queue, received))?;
@@ -354,7 +354,7 @@ fn await_message<const N: usize>(
     if !queue_is_current(context, queue)? {
         return Ok(None);
     }
-    if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
+    if let Err(errno) = Permission::check(map, queue.slot.header(), caller, READ)? {
         return Ok(Some(Answer::error(errno)));
     }
     if wanted.no_wait {

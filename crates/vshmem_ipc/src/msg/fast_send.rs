@@ -5,7 +5,7 @@ use vshmem_sync::{
     Fault, Inline, MessageRing, RingSlot, Tail, crash_point, leave_lines, load_cell, load_value,
     load_word,
 };
-use vshmem_wire::{Cell, LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, RING_SLOTS, RingReserve};
+use vshmem_wire::{Cell, LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, Place, RING_SLOTS, RawCell, RingReserve};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -143,7 +143,7 @@ fn try_to_send<const N: usize>(
         if !queue_is_current(call.context, call.queue)? {
             return Ok(InRing::Slow);
         }
-        Permission::check(map, call.queue.slot, call.caller, WRITE)??;
+        Permission::check(map, call.queue.slot.header(), call.caller, WRITE)??;
         match fill(call, ring.base(), place.ring_slot, message, is_large, held)? {
             Step::On(()) => return Ok(InRing::Sent),
             Step::Again => leave_lines(attempt),
@@ -164,7 +164,7 @@ enum Step<T> {
 }
 
 /// The slot that the next message goes to.
-struct Place<const N: usize> {
+struct FreeSlot<const N: usize> {
     ring_slot: RingSlot<N>,
     /// It was found without a look at the whole ring.
     is_near: bool,
@@ -183,7 +183,7 @@ fn find_place<const N: usize>(
     ring: &mut MessageRing<N>,
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
-) -> Result<Step<Place<N>>, Fault> {
+) -> Result<Step<FreeSlot<N>>, Fault> {
     let SendCall { context, queue, mtype, .. } = *call;
     let map = context.pool().map();
     let near = find_tail::<N>(context, queue, ring.base())?;
@@ -214,7 +214,7 @@ fn find_place<const N: usize>(
     if !keeps_order(context, queue, ring_slot, mtype)? {
         return Ok(Step::End(InRing::Slow));
     }
-    Ok(Step::On(Place { ring_slot, is_near: near.is_some() }))
+    Ok(Step::On(FreeSlot { ring_slot, is_near: near.is_some() }))
 }
 
 /// Decides where a message lies, and gets a chunk for it if there has to be one.
@@ -269,7 +269,7 @@ fn prepare<const N: usize>(
 fn count_bytes<const N: usize>(
     call: &SendCall<'_>,
     ring: &mut MessageRing<N>,
-    place: &Place<N>,
+    place: &FreeSlot<N>,
     signals_seen: &mut Option<u32>,
 ) -> Result<Step<bool>, Fault> {
     let SendCall { context, queue, payload, no_wait, .. } = *call;
@@ -298,7 +298,7 @@ fn count_bytes<const N: usize>(
 #[inline(always)]
 fn fill<const N: usize>(
     call: &SendCall<'_>,
-    base: u64,
+    base: Place<[RawCell; N]>,
     ring_slot: RingSlot<N>,
     message: Message,
     is_large: bool,
@@ -348,7 +348,7 @@ fn fill<const N: usize>(
 fn find_tail<const N: usize>(
     context: &Context,
     queue: &Queue,
-    base: u64,
+    base: Place<[RawCell; N]>,
 ) -> Result<Option<RingSlot<N>>, Fault> {
     let (map, hints) = (context.pool().map(), &context.ring_hints);
     match RingSlot::tail_at(map, base, hints.tail(queue.index))? {

@@ -2,7 +2,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ClientId, Layout, ThreadSlot, WaitState};
+use vshmem_wire::{ClientId, Layout, Place, RawCell, SendWait, ThreadSlot, WaitState};
 
 use crate::msg::count::lengthen;
 use crate::msg::message::{Header, Search};
@@ -23,7 +23,7 @@ pub(crate) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fa
 pub(crate) struct Found {
     pub(crate) chunk: Chunk,
     pub(crate) header: Header,
-    pub(crate) link: u64,
+    pub(crate) link: Place<RawCell>,
     pub(crate) before: Option<Chunk>,
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn retry(
     wakes: &mut WakeList,
     state: WaitState,
     result: u32,
-    mut wanted: impl FnMut(&mut Txn<'_>, u64) -> Result<bool, Fault>,
+    mut wanted: impl FnMut(&mut Txn<'_>, Place<ThreadSlot>) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
     let mut more = false;
     wait_queue::walk(txn, layout, wait_queue, |txn, slot| {
@@ -217,7 +217,7 @@ pub(crate) fn wake_senders(
         return Ok(false);
     }
     retry(txn, layout, queue.senders(), wakes, WaitState::Retry, 0, |txn, at| {
-        let size = txn.lock_context().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+        let size = txn.lock_context().map.load(field!(at.send_wait(), SendWait, size), Ordering::Relaxed)?;
         fits(txn, queue, size)
     })
 }

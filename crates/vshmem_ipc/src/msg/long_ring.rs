@@ -11,7 +11,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, LockContext, MessageRing, Txn, crash_point, load_value};
-use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY_LOG2, OUTGROWN_RARITY_LOG2};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY_LOG2, OUTGROWN_RARITY_LOG2, Place, RawCell};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -81,8 +81,8 @@ fn bind(
 
 /// Lays a ring that is empty and closed.
 fn lay_closed_ring(map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
-    let base = chunk.offset(layout)?;
-    tag_floor::lay_cells(map, layout, base, LONG_RING_SLOTS as u32, 0)?;
+    let base: Place<[RawCell; LONG_RING_SLOTS]> = chunk.place(layout)?;
+    tag_floor::lay_cells(map, layout, base.first(), LONG_RING_SLOTS as u32, 0)?;
     MessageRing::<LONG_RING_SLOTS>::close(map, base)
 }
 

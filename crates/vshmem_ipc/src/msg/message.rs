@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field, structure};
-use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader};
+use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, Place};
 
 use crate::pool::chunk::Chunk;
 
@@ -22,7 +22,7 @@ impl Header {
     /// # Errors
     /// When the chunk is outside the heap.
     pub fn read(map: &Map, layout: &Layout, chunk: Chunk) -> Result<Self, Fault> {
-        let at = chunk.offset(layout)?;
+        let at = chunk.place(layout)?;
         let tag = map.load(field!(at, MsgHeader, tag), Ordering::Relaxed)?;
         if let Some(moved) = MovedMessage::unpack(tag) {
             return Ok(Self { mtype: moved.mtype.into(), size: moved.size.into() });
@@ -32,7 +32,7 @@ impl Header {
 
     /// Reads the header at `at`, of a message that has never lain in a slot: so in a ring.
     #[inline]
-    pub fn read_untagged(map: &Map, at: u64) -> Result<Self, Fault> {
+    pub fn read_untagged(map: &Map, at: Place<MsgHeader>) -> Result<Self, Fault> {
         let fields = structure!(map, at, MsgHeader)?;
         let mtype = fields.load(offset_of!(MsgHeader, mtype), Ordering::Relaxed).cast_signed();
         Ok(Self { mtype, size: fields.load(offset_of!(MsgHeader, size), Ordering::Relaxed) })
@@ -46,28 +46,28 @@ impl Header {
         mtype: i64,
         payload: &[u8],
     ) -> Result<(), Fault> {
-        let at = chunk.offset(layout)?;
+        let at = chunk.place(layout)?;
         map.store(field!(at, MsgHeader, tag), 0, Ordering::Relaxed)?;
         Self::write_tagged(map, at, mtype, payload)
     }
 
     /// Writes the header at `at` and the payload of a message whose chunk has its tag.
     #[inline(always)]
-    pub fn write_tagged(map: &Map, at: u64, mtype: i64, payload: &[u8]) -> Result<(), Fault> {
+    pub fn write_tagged(map: &Map, at: Place<MsgHeader>, mtype: i64, payload: &[u8]) -> Result<(), Fault> {
         Self { mtype, size: payload.len() as u64 }.write_at(map, at)?;
-        map.write(at + MSG_HEADER_BYTES, payload)?;
+        map.write(at.offset() + MSG_HEADER_BYTES, payload)?;
         Ok(())
     }
 
     /// Writes the header of a message for the list.
     pub fn write(self, map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
-        let at = chunk.offset(layout)?;
+        let at = chunk.place(layout)?;
         map.store(field!(at, MsgHeader, tag), 0, Ordering::Relaxed)?;
         self.write_at(map, at)
     }
 
     #[inline]
-    fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
+    fn write_at(self, map: &Map, at: Place<MsgHeader>) -> Result<(), Fault> {
         let fields = structure!(map, at, MsgHeader)?;
         fields.store(offset_of!(MsgHeader, mtype), self.mtype.cast_unsigned(), Ordering::Relaxed);
         fields.store(offset_of!(MsgHeader, size), self.size, Ordering::Relaxed);

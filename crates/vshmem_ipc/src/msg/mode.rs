@@ -10,7 +10,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, load_value, load_word};
-use vshmem_wire::{LONG_RING_BYTES, LONG_RING_SLOTS, Layout, QueueMode, RING_SLOTS};
+use vshmem_wire::{LONG_RING_BYTES, LONG_RING_SLOTS, Layout, Place, QueueMode, RING_SLOTS, RawCell};
 
 use crate::context::Context;
 use crate::msg::queue::{Queue, at};
@@ -85,15 +85,15 @@ pub(super) fn is_turn(number: u32, rarity: u32) -> bool {
 /// Offset of the long ring, if the queue has one. A place that cannot be, which a peer has written,
 /// is none.
 #[inline]
-pub(crate) fn long_ring(map: &Map, layout: &Layout, queue: &Queue) -> Result<Option<u64>, Fault> {
+pub(crate) fn long_ring(map: &Map, layout: &Layout, queue: &Queue) -> Result<Option<Place<[RawCell; LONG_RING_SLOTS]>>, Fault> {
     Ok(long_ring_at(layout, load_value(map, at!(queue, long_ring))?))
 }
 
 /// Where the long ring begins, by what the slot of its queue says.
 #[inline]
-pub(crate) fn long_ring_at(layout: &Layout, said: u32) -> Option<u64> {
-    let base = Chunk(said.checked_sub(1)?).offset(layout).ok()?;
-    (base + LONG_RING_BYTES <= layout.heap.end()).then_some(base)
+pub(crate) fn long_ring_at(layout: &Layout, said: u32) -> Option<Place<[RawCell; LONG_RING_SLOTS]>> {
+    let base: Place<[RawCell; LONG_RING_SLOTS]> = Chunk(said.checked_sub(1)?).place(layout).ok()?;
+    (base.nth(1).offset() <= layout.heap.end()).then_some(base)
 }
 
 /// Offset of the ring of `N` slots of a queue.
@@ -102,13 +102,14 @@ pub(crate) fn ring_base<const N: usize>(
     map: &Map,
     layout: &Layout,
     queue: &Queue,
-) -> Result<u64, Fault> {
+) -> Result<Place<[RawCell; N]>, Fault> {
     const { assert!(N == RING_SLOTS || N == LONG_RING_SLOTS) };
     if N == RING_SLOTS {
-        return Ok(queue.ring());
+        return Ok(Place::at(queue.ring().offset()));
     }
-    long_ring(map, layout, queue)?
-        .ok_or(Fault::corrupt(queue.slot, "a queue that uses a long ring and has none"))
+    let long = long_ring(map, layout, queue)?
+        .ok_or_else(|| Fault::corrupt(queue.slot, "a queue that uses a long ring and has none"))?;
+    Ok(Place::at(long.offset()))
 }
 
 /// Does the same with whichever ring it is: `$slots` is the number of its slots.

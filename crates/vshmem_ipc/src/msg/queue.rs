@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Map};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ObjectHeader, ObjectState, WaitKind};
+use vshmem_wire::{RING_SLOTS, MsgSlot, ObjectHeader, ObjectState, Place, RawCell, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -124,7 +124,7 @@ pub(crate) use at;
 pub(crate) struct Queue {
     pub index: u32,
     pub sequence: u32,
-    pub slot: u64,
+    pub slot: Place<MsgSlot>,
 }
 
 impl Queue {
@@ -136,24 +136,24 @@ impl Queue {
         let Some(slot) = pool.layout().msg.at(object_slot.index) else {
             return Ok(None);
         };
-        let slot_state = table::slot_state(pool.map(), slot)?;
+        let slot_state = table::slot_state(pool.map(), slot.header())?;
         let found = slot_state.is(ObjectState::Live) && slot_state.sequence == object_slot.sequence;
         Ok(found.then_some(Self::at(object_slot, slot)))
     }
 
     /// The queue in that slot, whatever its state.
-    pub fn at(object_slot: ObjectSlot, slot: u64) -> Self {
+    pub fn at(object_slot: ObjectSlot, slot: Place<MsgSlot>) -> Self {
         Self { index: object_slot.index, sequence: object_slot.sequence, slot }
     }
 
     /// Offset of its lock.
-    pub fn lock(&self) -> u64 {
-        field!(self.slot, ObjectHeader, lock)
+    pub fn lock(&self) -> Place<RawCell> {
+        field!(self.slot, MsgSlot, header.lock)
     }
 
     /// Offset of the words of the ring.
     #[inline]
-    pub(crate) fn ring(&self) -> u64 {
+    pub(crate) fn ring(&self) -> Place<[RawCell; RING_SLOTS]> {
         at!(self, ring)
     }
 
@@ -188,7 +188,7 @@ impl Queue {
     /// Whether this is a queue of POSIX; else it is one of System V.
     #[inline]
     pub(crate) fn is_posix(&self, map: &Map) -> Result<bool, Fault> {
-        name::is_posix(map, Kind::Queue, self.slot)
+        name::is_posix(map, at!(self, name))
     }
 
     /// Whether this is known to be a queue of System V, as it is after [`find`].
@@ -203,7 +203,7 @@ impl Queue {
     }
 
     pub(crate) fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
-        let value = txn.get(field!(self.slot, ObjectHeader, state))?;
+        let value = txn.get(field!(self.slot, MsgSlot, header.state))?;
         Ok(value == self.state_word(ObjectState::Live))
     }
 }
@@ -238,15 +238,15 @@ pub(crate) fn find_any(context: &Context, id: i32) -> Result<Queue, Failure> {
 }
 
 pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission, Failure> {
-    Permission::read(context.pool().map(), queue.slot).map_err(Failure::from)
+    Permission::read(context.pool().map(), queue.slot.header()).map_err(Failure::from)
 }
 
 /// A wait queue of the queue in a slot, by the word that says what its waiters wait for.
-pub(crate) fn wait_queue_of(slot: u64, kind: u32) -> WaitQueue {
+pub(crate) fn wait_queue_of(slot: Place<MsgSlot>, kind: WaitKind) -> WaitQueue {
     let queue = Queue { index: 0, sequence: 0, slot };
     match kind {
-        k if k == WaitKind::Send as u32 => queue.senders(),
-        k if k == WaitKind::Notify as u32 => queue.notified(),
+        WaitKind::Send => queue.senders(),
+        WaitKind::Notify => queue.notified(),
         _ => queue.receivers(),
     }
 }

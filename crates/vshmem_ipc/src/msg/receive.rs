@@ -225,7 +225,7 @@ fn receive_until(
     let mut gone = if has_spun { Errno::IDRM } else { Errno::INVAL };
     let waits_for = ReceiveFilter::of(wanted, receiver.search);
     loop {
-        Permission::check(context.pool().map(), queue.slot, receiver.caller, READ)??;
+        Permission::check(context.pool().map(), queue.slot.header(), receiver.caller, READ)??;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
         if signals_handled() != until.signals_seen && gone == Errno::IDRM {
             return Err(Errno::INTR.into());

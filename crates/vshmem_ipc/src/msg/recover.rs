@@ -2,7 +2,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{LockContext, field};
-use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{ReceiveWait, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -26,11 +26,11 @@ pub(crate) fn put_back(
     ring::change_list(context, lock_context, queue, "msg-put-back", |txn| {
         let at = dead.at;
         let map = txn.lock_context().map;
-        let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;
+        let sequence = map.load(field!(at.receive_wait(), ReceiveWait, queue_sequence), Ordering::Relaxed)?;
         let unit = txn.get(field!(at, ThreadSlot, message))?;
-        let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
+        let unseen = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Done)
             && txn.get(field!(at, ThreadSlot, result))? == 0
-            && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Receive as u32
+            && txn.state(field!(at, ThreadSlot, kind))? == Some(WaitKind::Receive)
             && txn.get(field!(at, ThreadSlot, object))? == queue.index
             && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
             && sequence == u64::from(queue.sequence);
@@ -44,7 +44,7 @@ pub(crate) fn put_back(
         let header = Header::read(map, layout, chunk)?;
         heap::pass(txn, layout, chunk, dead.client.word(), IN_OBJECT)?;
         insert(txn, layout, queue, chunk, header, End::Oldest)?;
-        txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
+        txn.set_state(field!(at, ThreadSlot, wait), WaitState::Idle)?;
         Ok(())
     })?;
     serve::serve_receivers(context, lock_context, queue)

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::{ObjectHeader, ObjectState, WaitState};
+use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -29,7 +29,7 @@ pub(crate) fn queue_remove(context: &Context, id: i32, caller: &dyn Caller) -> R
         if !queue.alive(txn)? {
             return Ok(CommitThenFail(Errno::IDRM));
         }
-        txn.set(field!(queue.slot, ObjectHeader, state), queue.state_word(ObjectState::Dying))?;
+        txn.set(field!(queue.slot, MsgSlot, header.state), queue.state_word(ObjectState::Dying))?;
         table::begin_task(txn, Kind::Queue, queue.index)?;
         Ok(Commit(()))
     })?;
@@ -45,7 +45,7 @@ pub(crate) fn dismantle_queue(
     let pool = context.pool();
     let layout = pool.layout();
     let dying = queue.state_word(ObjectState::Dying);
-    let state_at = field!(queue.slot, ObjectHeader, state);
+    let state_at = field!(queue.slot, MsgSlot, header.state);
     // Each round but the last takes a waiter or a message away.
     let mut rounds = layout.threads.count + layout.unit_meta.count + 1;
     loop {

@@ -12,7 +12,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, RingSlot, Txn, crash_point, field};
-use vshmem_wire::{Cell, Layout, MovedMessage, MsgHeader, RING_SLOTS, RingReserve};
+use vshmem_wire::{Cell, Layout, MovedMessage, MsgHeader, Place, RING_SLOTS, RawCell, RingReserve};
 
 use crate::memory::heap;
 use crate::msg::queue::{Queue, at};
@@ -63,9 +63,10 @@ impl Reserve {
             MovedMessage { mtype: mtype as u32, size: size as u32, position: ring_slot.position() };
         let payload = u64::from_le_bytes(ring_slot.inline_payload(map)?);
         let new = Cell { word: moved.pack(), tag: payload.to_le() };
-        let at = field!(chunk.offset(layout)?, MsgHeader, tag);
+        // The tag and the payload behind it, as one.
+        let at = Place::<RawCell>::at(field!(chunk.place(layout)?, MsgHeader, tag).offset());
         let old = map.load_cell(at)?;
-        if map.load(ring_slot.at, Ordering::Acquire)? != ring_slot.word {
+        if map.load(ring_slot.at.word(), Ordering::Acquire)? != ring_slot.word {
             return Err(moves);
         }
         crash_point("msg-slot-moves", "seen");

@@ -5,9 +5,7 @@ use vshmem_mem::Map;
 use vshmem_sync::{
     Decision, Fault, LockContext, MessageRing, RingSlot, Txn, load_cell, load_value,
 };
-use vshmem_wire::{
-    LONG_RING_SLOTS, Layout, QueueMode, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES, RING_SLOTS,
-};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, Place, QueueMode, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
@@ -36,7 +34,7 @@ fn free_spare_of<const N: usize>(
     map: &Map,
     layout: &Layout,
     queue: &Queue,
-    base: u64,
+    base: Place<[RawCell; N]>,
 ) -> Result<bool, Fault> {
     let mut freed = false;
     for ring_slot in MessageRing::<N>::read(map, base)?.vacant() {
@@ -61,7 +59,7 @@ pub(crate) fn header_of<const N: usize>(
 ) -> Result<Header, Fault> {
     match ring_slot.inline() {
         Some((mtype, size)) => Ok(Header { mtype, size: size as u64 }),
-        None => Header::read_untagged(map, chunk_of(ring_slot)?.offset(layout)?),
+        None => Header::read_untagged(map, chunk_of(ring_slot)?.place(layout)?),
     }
 }
 
@@ -137,7 +135,7 @@ pub(crate) fn close_ring(map: &Map, layout: &Layout, queue: &Queue) -> Result<()
 const MOST_AT_ONCE: usize = RING_SLOTS;
 
 /// Stages a cell that this change has not written yet.
-fn write_first(txn: &mut Txn<'_>, at: u64, word: u64) -> Result<(), Fault> {
+fn write_first(txn: &mut Txn<'_>, at: Place<RawCell>, word: u64) -> Result<(), Fault> {
     let seen = load_cell(txn.lock_context().map, at)?;
     txn.replace_first(at, seen, word)
 }

@@ -12,9 +12,7 @@ use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, RingSlot, field, load_cell, structure};
-use vshmem_wire::{
-    Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, RING_SLOTS, UNIT_BYTES, tag_at,
-};
+use vshmem_wire::{Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, Place, RING_SLOTS, RawCell, UNIT_BYTES};
 
 use crate::context::Context;
 use crate::memory::heap;
@@ -50,8 +48,8 @@ pub(super) fn index_in(place: u64) -> Option<u32> {
 }
 
 /// Offset of the word of a message's chunk that says where in a ring it was put.
-pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
-    Ok(field!(chunk.offset(layout)?, MsgHeader, place))
+pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<Place<u64>, Fault> {
+    Ok(field!(chunk.place(layout)?, MsgHeader, place))
 }
 
 /// A chunk that this client owns and counts on.
@@ -59,11 +57,11 @@ pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
 pub(crate) struct RingChunk {
     pub chunk: Chunk,
     /// Offset of its owner cell.
-    owner_at: u64,
+    owner_at: Place<RawCell>,
     /// What that says as long as the chunk is ours.
     owner: Cell,
     /// Offset of the chunk.
-    header: u64,
+    header: Place<MsgHeader>,
 }
 
 impl RingChunk {
@@ -74,7 +72,7 @@ impl RingChunk {
         index: u32,
         chunk: Chunk,
     ) -> Result<Self, Fault> {
-        let (owner_at, header) = (chunk.owner(layout)?, chunk.offset(layout)?);
+        let (owner_at, header) = (chunk.owner(layout)?, chunk.place(layout)?);
         let at = field!(header, MsgHeader, place);
         let place = map.load(at, Ordering::SeqCst)?;
         if index_in(place) != Some(index) {
@@ -132,9 +130,9 @@ impl RingChunk {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SpareChunk {
     pub chunk: Chunk,
-    pub owner_at: u64,
+    pub owner_at: Place<RawCell>,
     pub owner: Cell,
-    header: u64,
+    header: Place<MsgHeader>,
 }
 
 impl SpareChunk {
@@ -148,7 +146,7 @@ impl SpareChunk {
     ) -> Result<Option<Self>, Fault> {
         let Some(chunk) = ring_slot.chunk().map(Chunk) else { return Ok(None) };
         // A note that names no chunk was written by a hostile member.
-        let (Ok(owner_at), Ok(header)) = (chunk.owner(layout), chunk.offset(layout)) else {
+        let (Ok(owner_at), Ok(header)) = (chunk.owner(layout), chunk.place(layout)) else {
             return Ok(None);
         };
         let fields = structure!(map, header, MsgHeader)?;

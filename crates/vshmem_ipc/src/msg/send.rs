@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, SlotGuard, field};
-use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
+use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, SendWait, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -220,7 +220,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
         if signals_handled() != signals_seen && *gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE)??;
+        Permission::check(context.pool().map(), queue.slot.header(), sender.caller, WRITE)??;
         match put_in_list(sender, &lock_context, *gone)? {
             // Each time another thread has left the wait queue.
             Some(Handed::Undecided) if undecided <= threads => {
@@ -295,7 +295,7 @@ fn put_in_list(
         }
         let at = thread_at(layout, slot_guard.slot)?;
         let map = txn.lock_context().map;
-        map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
+        map.store(field!(at.send_wait(), SendWait, size), header.size, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
         let wait_queue = queue.senders();
         wait_queue::enqueue(txn, layout, wait_queue, slot_guard, WaitKind::Send, queue.index)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, signals_handled, sleep_shortly};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
-use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
+use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState, ReceiveWait, ThreadSlot, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -112,8 +112,8 @@ pub(crate) fn serve_receivers(
         }
         retry(txn, layout, queue.receivers(), wakes, WaitState::Retry, 0, |txn, at| {
             let map = txn.lock_context().map;
-            let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
-            let mtype = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+            let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
+            let mtype = map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
             Ok(find(txn, layout, queue, Search::unpack(mode, mtype))?.is_some())
         })
     })
@@ -139,7 +139,7 @@ pub(crate) fn recover_queue(
     queue: &Queue,
 ) -> Result<(), Failure> {
     let map = context.pool().map();
-    let state = load_value(map, field!(queue.slot, ObjectHeader, state))?;
+    let state = load_value(map, field!(queue.slot, MsgSlot, header.state))?;
     if state == queue.state_word(ObjectState::Dying) {
         return remove::dismantle_queue(context, lock_context, queue);
     }

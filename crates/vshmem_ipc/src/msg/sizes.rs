@@ -2,7 +2,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, MessageRing, load_value};
-use vshmem_wire::{LONG_RING_SLOTS, Layout, RING_PAYLOAD_BYTES, RING_SLOTS};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, Place, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell};
 
 use crate::msg::message::Header;
 use crate::msg::mode::long_ring;
@@ -30,7 +30,7 @@ fn see_ring<const N: usize>(
     map: &Map,
     layout: &Layout,
     queue: &Queue,
-    base: u64,
+    base: Place<[RawCell; N]>,
     see: &mut impl FnMut(u64),
 ) -> Result<(), Fault> {
     let ring = MessageRing::<N>::read(map, base)?;

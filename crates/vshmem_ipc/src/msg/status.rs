@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::Map;
 use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, field, load_cell, load_value};
-use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
+use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, Place, RawCell, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -19,7 +19,7 @@ use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
 
 /// Messages of the queue in a slot and their bytes, in list and ring.
-pub(crate) fn totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
+pub(crate) fn totals(map: &Map, layout: &Layout, slot: Place<MsgSlot>) -> Result<(u32, u32), Fault> {
     let queue = Queue { index: 0, sequence: 0, slot };
     let count_at = field!(slot, MsgSlot, count);
     let mut totals = (0, 0);
@@ -61,7 +61,7 @@ pub(crate) fn queue_change(
             return Ok(CommitThenFail(Errno::IDRM));
         }
         txn.update(at!(queue, limit), limit)?;
-        table::set_owner(txn, queue.slot, uid, gid, mode).map(Commit)
+        table::set_owner(txn, queue.slot.header(), uid, gid, mode).map(Commit)
     })?;
     // Every thread looks again: modes and room may be other ones now.
     serve::serve_all(context, &lock_context, &queue, "msg-set-wake", |txn, wakes| {
@@ -101,11 +101,11 @@ pub(crate) fn queue_at_index(
 
 fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
     let map = context.pool().map();
-    let get = |at: u64| load_value(map, at);
+    let get = |at: Place<RawCell>| load_value(map, at);
     let (count, bytes) = totals(map, context.pool().layout(), queue.slot)?;
     Ok(QueueStat {
         id: ObjectSlot { index: queue.index, sequence: queue.sequence }.id(),
-        permission: Permission::read(map, queue.slot)?,
+        permission: Permission::read(map, queue.slot.header())?,
         bytes,
         count,
         limit: get(at!(queue, limit))?,
@@ -113,7 +113,7 @@ fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
         receiver: context.pid_here(get(at!(queue, receiver))?),
         sent: get(at!(queue, sent))?,
         received: get(at!(queue, received))?,
-        changed: get(field!(queue.slot, ObjectHeader, changed))?,
+        changed: get(field!(queue.slot, MsgSlot, header.changed))?,
     })
 }
 
@@ -124,8 +124,8 @@ pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
     let high = load_value(map, per_kind!(layout, high_water, Kind::Queue))?;
     let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };
     for index in 0..high.min(layout.msg.count as u32) {
-        let slot = table::slot_at(layout, Kind::Queue, index)?;
-        if table::slot_state(map, slot)?.is(ObjectState::Live) {
+        let slot = table::queue_at(layout, index)?;
+        if table::slot_state(map, slot.header())?.is(ObjectState::Live) {
             let (messages, bytes) = totals(map, layout, slot)?;
             info.messages = info.messages.saturating_add(messages);
             info.bytes = info.bytes.saturating_add(bytes);

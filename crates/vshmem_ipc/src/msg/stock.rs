@@ -18,7 +18,7 @@ use crate::registry::table;
 /// Gives a chunk a tag that it has never had, before it comes into a reserve.
 fn tag_chunk(map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
     let owner = load_cell(map, chunk.owner(layout)?)?;
-    map.store(field!(chunk.offset(layout)?, MsgHeader, tag), owner.tag, Ordering::Release)?;
+    map.store(field!(chunk.place(layout)?, MsgHeader, tag), owner.tag, Ordering::Release)?;
     Ok(())
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn free_spare_chunks(
     let mut freed = false;
     for index in 0..layout.msg.count as u32 {
         let Some(slot) = layout.msg.at(index) else { break };
-        let slot_state = table::slot_state(map, slot)?;
+        let slot_state = table::slot_state(map, slot.header())?;
         if slot_state.is(ObjectState::Live) {
             let queue = Queue { index, sequence: slot_state.sequence, slot };
             freed |= free_spare(map, layout, &queue)?;

@@ -207,7 +207,7 @@ pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
     let SendCall { context, queue, mtype, payload, caller, .. } = *call;
     let pool = context.pool();
     let layout = pool.layout();
-    Permission::check(pool.map(), queue.slot, caller, WRITE)??;
+    Permission::check(pool.map(), queue.slot.header(), caller, WRITE)??;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;

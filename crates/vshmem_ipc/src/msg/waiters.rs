@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Fault, SlotGuard, Txn, field};
-use vshmem_wire::{ClientId, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{ClientId, RING_PAYLOAD_BYTES, ReceiveWait, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::memory::heap;
@@ -45,11 +45,11 @@ pub(crate) fn join_receivers(
     let at = thread_at(layout, slot_guard.slot)?;
     let map = txn.lock_context().map;
     let (mode, mtype) = wanted.search.pack();
-    map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
-    map.store(field!(at, ThreadSlot, argument), mtype, Ordering::Relaxed)?;
-    map.store(field!(at, ThreadSlot, size), wanted.room, Ordering::Relaxed)?;
+    map.store(field!(at.receive_wait(), ReceiveWait, mode), mode, Ordering::Relaxed)?;
+    map.store(field!(at.receive_wait(), ReceiveWait, mtype), mtype, Ordering::Relaxed)?;
+    map.store(field!(at.receive_wait(), ReceiveWait, room), wanted.room, Ordering::Relaxed)?;
     let sequence = u64::from(queue.sequence);
-    map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
+    map.store(field!(at.receive_wait(), ReceiveWait, queue_sequence), sequence, Ordering::Relaxed)?;
     txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
     txn.update(field!(at, ThreadSlot, message), 0)?;
     let wait_queue = queue.receivers();
@@ -85,9 +85,9 @@ pub(crate) fn hand_over(
     wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
         let at = thread_at(layout, slot)?;
         let map = txn.lock_context().map;
-        let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
-        let mtype = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
-        let room = map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+        let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
+        let mtype = map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
+        let room = map.load(field!(at.receive_wait(), ReceiveWait, room), Ordering::Relaxed)?;
         if !Search::unpack(mode, mtype).accepts(header.mtype) {
             return Ok(true);
         }

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value, load_word};
-use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, ObjectHeader};
+use vshmem_wire::{MOST_QUEUE_MESSAGES, MOST_QUEUE_MESSAGE_BYTES, MsgSlot, ObjectHeader};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -78,10 +78,10 @@ pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixQueueStat, Failure
         // List and ring are read one after the other.
         messages: messages.min(most_messages),
         bytes,
-        permission: Permission::read(map, queue.slot)?,
+        permission: Permission::read(map, queue.slot.header())?,
         named: load_word(map, at!(queue, name))? as u32 != 0,
         opened: load_value(map, at!(queue, opened))?,
-        changed: load_value(map, field!(queue.slot, ObjectHeader, changed))?,
+        changed: load_value(map, field!(queue.slot, MsgSlot, header.changed))?,
     })
 }
 
@@ -104,8 +104,8 @@ pub(crate) fn set_owner(
         if !queue.alive(txn)? {
             return Ok(Abandon(Errno::BADF));
         }
-        match wanted(Permission::read(context.pool().map(), queue.slot)?) {
-            Ok(new) => table::set_owner(txn, queue.slot, new.uid, new.gid, new.mode).map(Commit),
+        match wanted(Permission::read(context.pool().map(), queue.slot.header())?) {
+            Ok(new) => table::set_owner(txn, queue.slot.header(), new.uid, new.gid, new.mode).map(Commit),
             Err(errno) => Ok(Abandon(errno)),
         }
     })

@@ -5,9 +5,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
-use vshmem_wire::{
-    ATTACHED_QUEUE, AttachCount, ClientId, Layout, ObjectHeader, ObjectName, ObjectState,
-};
+use vshmem_wire::{ATTACHED_QUEUE, AttachCount, ClientId, Layout, MsgSlot, ObjectHeader, ObjectName, ObjectState};
 
 use crate::context::Context;
 use crate::error::{Failure, broken};
@@ -76,8 +74,8 @@ fn is_unused(txn: &mut Txn<'_>, queue: &Queue) -> Result<bool, Fault> {
 }
 
 pub(crate) fn queue_in(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<Queue, Fault> {
-    let slot = table::slot_at(layout, Kind::Queue, index)?;
-    let state = txn.get(field!(slot, ObjectHeader, state))?;
+    let slot = table::queue_at(layout, index)?;
+    let state = txn.get(field!(slot, MsgSlot, header.state))?;
     Ok(Queue { index, sequence: table::SlotState::unpack(state).sequence, slot })
 }
 
@@ -91,7 +89,7 @@ pub(crate) fn remove_unused(
         let unused = is_unused(txn, queue)?;
         if unused {
             let dying = queue.state_word(ObjectState::Dying);
-            txn.set(field!(queue.slot, ObjectHeader, state), dying)?;
+            txn.set(field!(queue.slot, MsgSlot, header.state), dying)?;
         }
         Ok(unused)
     })?;

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Ordering, signals_handled};
 use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{Layout, NotifyWait, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -52,7 +52,7 @@ pub(crate) fn fire(
     let at = thread_at(layout, slot)?;
     let is_own = txn.get_word(field!(at, ThreadSlot, owner))? == context.client_id().word();
     // It stays as long as the thread is in the wait queue.
-    let number = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+    let number = map.load(field!(at.notify_wait(), NotifyWait, number), Ordering::Relaxed)?;
     let told = Some(number).filter(|&number| is_own && number != NO_NUMBER);
     end(txn, layout, queue, slot, if told.is_some() { OWN_MESSAGE } else { 0 }, wakes)?;
     Ok(told)
@@ -95,7 +95,7 @@ pub(crate) fn await_first_message(
         let at = thread_at(layout, slot_guard.slot)?;
         // A plain word: no thread reads it before the slot is in a wait queue.
         let map = txn.lock_context().map;
-        map.store(field!(at, ThreadSlot, argument), number, Ordering::Relaxed)?;
+        map.store(field!(at.notify_wait(), NotifyWait, number), number, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
         let wait_queue = queue.notified();
         let kind = WaitKind::Notify;

@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{ObjectHeader, ObjectState};
+use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
@@ -120,9 +120,9 @@ fn count_in(
         return Ok(Abandon(Errno::EXIST));
     }
     let layout = context.pool().layout();
-    let slot = table::slot_at(layout, Kind::Queue, object_slot.index)?;
+    let slot = table::queue_at(layout, object_slot.index)?;
     let wanted = access_bits((how.read, how.write));
-    let permission = Permission::read(txn.lock_context().map, slot)?;
+    let permission = Permission::read(txn.lock_context().map, slot.header())?;
     if let Err(errno) = permission.allow_file(caller, wanted) {
         return Ok(Abandon(errno));
     }
@@ -142,12 +142,12 @@ fn describe(
     caller: &dyn Caller,
 ) -> Result<(), Fault> {
     let size = how.size.unwrap_or(QueueSize::DEFAULT);
-    let slot = table::slot_at(context.pool().layout(), Kind::Queue, object_slot.index)?;
-    let queue = Queue { index: object_slot.index, sequence: object_slot.sequence, slot };
+    let slot = table::queue_at(context.pool().layout(), object_slot.index)?;
+    let queue = Queue::at(object_slot, slot);
     let permission = Permission::of_new(0, how.mode as i32, caller);
     let QueueSize { most_messages, most_bytes } = size;
     let new = NewQueue { limit: NO_LIMIT, most_messages, most_bytes };
     create::describe(txn, context.pool().layout(), &queue, &permission, new)?;
-    table::begin_generation(txn, slot)?;
-    txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))
+    table::begin_generation(txn, slot.header())?;
+    txn.set(field!(slot, MsgSlot, header.state), queue.state_word(ObjectState::Live))
 }

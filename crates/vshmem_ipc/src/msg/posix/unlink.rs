@@ -24,7 +24,7 @@ pub(crate) fn unlink(context: &Context, name: &[u8], caller: &dyn Caller) -> Res
             return Ok(Abandon(Errno::NOENT));
         };
         let queue = queue_in(txn, layout, object_slot.index)?;
-        let permission = Permission::read(txn.lock_context().map, queue.slot)?;
+        let permission = Permission::read(txn.lock_context().map, queue.slot.header())?;
         if let Err(errno) = permission.allow_owner(caller) {
             return Ok(Abandon(errno));
         }
