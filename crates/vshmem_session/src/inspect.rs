@@ -15,7 +15,7 @@ use crate::find::{identify, is_trusted};
 /// Says what is wrong with it.
 pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     let (_, layout) = identify(link)?;
-    let bytes = layout.data.offset as usize;
+    let bytes = layout.data.offset() as usize;
     let path = link.path().to_owned();
     if vshmem_link::loses_changes(link) {
         return Err(SessionError::Atomics { path });
@@ -49,7 +49,7 @@ pub fn snapshot(link: &dyn Link) -> Result<Pool, SessionError> {
     let Some(owner) = link.owner() else { return open_pool(link) };
     let (_, layout) = identify(link)?;
     let path = || link.path().to_owned();
-    let bytes = layout.data.offset;
+    let bytes = layout.data.offset();
     let most = if is_trusted(owner) { MOST } else { MOST_OF_OTHERS };
     if bytes > most {
         return Err(FindError::Large { path: path(), bytes, most }.into());

@@ -102,7 +102,7 @@ impl Range {
     fn of(range: &NodeRange, layout: &Layout) -> Self {
         Self {
             node: range.node,
-            offset: layout.data.offset + u64::from(range.first) * PAGE_BYTES,
+            offset: layout.data.offset() + u64::from(range.first) * PAGE_BYTES,
             bytes: u64::from(range.pages) * PAGE_BYTES,
         }
     }
@@ -219,7 +219,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
     let geometry = superblock.geometry;
     let total = superblock.total_bytes;
     // All that is neither, the gaps between them too.
-    let metadata = layout.data.offset - (layout.heap.end() - layout.heap.offset);
+    let metadata = layout.data.offset() - (layout.heap.end() - layout.heap.offset());
     Ok(Facts {
         name: String::from_utf8_lossy(superblock.name_bytes()).into_owned(),
         link: link.kind(),
@@ -228,8 +228,8 @@ fn facts(name: &str) -> Result<Facts, Failure> {
         size: total,
         metadata,
         metadata_percent: (metadata as f64 * 1000.0 / total as f64).round() / 10.0,
-        heap: layout.heap.end() - layout.heap.offset,
-        data: total - layout.data.offset,
+        heap: layout.heap.end() - layout.heap.offset(),
+        data: total - layout.data.offset(),
         created: superblock.created,
         evict_after: superblock.evict_after,
         prepare: superblock.prepare,

@@ -115,7 +115,10 @@ impl Client {
     /// EBADF when the queue has gone.
     pub fn mq_generation(&self, id: i32) -> Result<u64, Errno> {
         let of = |slot| Ok(table::generation(self.pool().map(), slot)?);
-        answer(self.pool(), lookup::find(&self.context, id).and_then(|queue| of(queue.slot.header())))
+        answer(
+            self.pool(),
+            lookup::find(&self.context, id).and_then(|queue| of(queue.slot.header())),
+        )
     }
 
     /// fchmod(2) and fchown(2) of a descriptor.

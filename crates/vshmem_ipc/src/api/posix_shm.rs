@@ -82,7 +82,10 @@ impl Client {
     /// EINVAL when there is no such object.
     pub fn posix_shm_generation(&self, id: i32) -> Result<u64, Errno> {
         let of = |slot| Ok(table::generation(self.pool().map(), slot)?);
-        answer(self.pool(), object::find(&self.context, id).and_then(|object| of(object.slot.header())))
+        answer(
+            self.pool(),
+            object::find(&self.context, id).and_then(|object| of(object.slot.header())),
+        )
     }
 
     /// The object's name.

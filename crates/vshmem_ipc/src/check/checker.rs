@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, holder_of, load_word};
-use vshmem_wire::{Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, State, StateCell, ThreadSlot, WORD_BYTES};
+use vshmem_wire::{
+    Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, State,
+    StateCell, ThreadSlot,
+};
 
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
@@ -128,12 +131,17 @@ impl Checker<'_> {
     }
 
     /// Notes what the committed change of a thread slot is about to write.
-    pub(crate) fn read_record(&mut self, lock: Place<RawCell>, thread: Place<ThreadSlot>) -> Result<(), Fault> {
+    pub(crate) fn read_record(
+        &mut self,
+        lock: Place<RawCell>,
+        thread: Place<ThreadSlot>,
+    ) -> Result<(), Fault> {
         let map = self.pool.map();
         let committed = map.load_cell(lock)?;
         let head = map.load(field!(thread, ThreadSlot, intent_head), Ordering::Acquire)?;
         let of = map.load(field!(thread, ThreadSlot, intent_lock), Ordering::Relaxed)?;
-        let Some(entries) = IntentHead::entries_for(head, committed.tag).filter(|_| of == lock.offset())
+        let Some(entries) =
+            IntentHead::entries_for(head, committed.tag).filter(|_| of == lock.offset())
         else {
             return Ok(());
         };

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, ThreadSlot,
+    WaitKind, WaitState,
+};
 
 use crate::check::checker::Checker;
 use crate::check::client_lists::Listed;
@@ -180,7 +183,9 @@ impl Checker<'_> {
                 let kind = self.state(field!(at, ThreadSlot, kind))?;
                 if kind.is_none_or(|kind| kind == WaitKind::None) {
                     let number = self.get(field!(at, ThreadSlot, kind).cell())?;
-                    self.wrong(format!("thread slot {thread} waits for {number}, which is nothing"));
+                    self.wrong(format!(
+                        "thread slot {thread} waits for {number}, which is nothing"
+                    ));
                 }
             }
             match client_table.owner(owner) {

@@ -3,7 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ATTACHED_QUEUE, AttachCount, AttachSlot, CELL_BYTES, ClientId, ClientSlot, MsgSlot, ObjectHeader, ObjectKey, ObjectName, ObjectState, Place, ShmSlot};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, MsgSlot, ObjectHeader,
+    ObjectKey, ObjectName, ObjectState, ShmSlot,
+};
 
 use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::{ClientTable, Owner};

@@ -3,7 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ExtentSlot, ExtentState, ObjectName, ObjectState, PAGE_BINS, PAGE_BYTES, Place, Registry, ShmSlot};
+use vshmem_wire::{
+    ExtentSlot, ExtentState, ObjectName, ObjectState, PAGE_BINS, PAGE_BYTES, Place, Registry,
+    ShmSlot,
+};
 
 use crate::check::checker::Checker;
 use crate::check::objects::Objects;

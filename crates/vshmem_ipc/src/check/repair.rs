@@ -2,7 +2,10 @@
 //! clients do.
 
 use vshmem_sync::{Fault, field, holder_of, load_state, load_value, load_word, with_lock};
-use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader, ObjectState, Place, RawCell, Registry, ShmSlot, ThreadSlot};
+use vshmem_wire::{
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader,
+    ObjectState, Place, RawCell, Registry, ShmSlot, ThreadSlot,
+};
 
 use crate::check::check;
 use crate::context::Context;
@@ -127,7 +130,10 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
 }
 
 /// State and epoch of a domain; `None` when there is no such slot.
-fn domain_state_of(context: &Context, index: u32) -> Result<Option<(Option<DomainState>, u32)>, Fault> {
+fn domain_state_of(
+    context: &Context,
+    index: u32,
+) -> Result<Option<(Option<DomainState>, u32)>, Fault> {
     let Ok(slot) = domains::slot_at(context.pool().layout(), index) else { return Ok(None) };
     let map = context.pool().map();
     let state = load_state(map, field!(slot, DomainSlot, state))?;

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
-use vshmem_wire::{CELL_BYTES, LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MsgSlot, ObjectState, Place, QueueMode, RING_INLINE_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell, RingReserve};
+use vshmem_wire::{
+    LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MsgSlot, ObjectState, Place, QueueMode,
+    RING_INLINE_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell, RingReserve,
+};
 
 use crate::check::checker::Checker;
 use crate::check::heap::{Use, Uses};
@@ -131,7 +134,11 @@ impl Checker<'_> {
             .collect()
     }
 
-    fn only_the_ring_has_messages(&mut self, index: u32, slot: Place<MsgSlot>) -> Result<(), Fault> {
+    fn only_the_ring_has_messages(
+        &mut self,
+        index: u32,
+        slot: Place<MsgSlot>,
+    ) -> Result<(), Fault> {
         for (at, what) in [
             (field!(slot, MsgSlot, head), "there are messages in its list"),
             (field!(slot, MsgSlot, send_head), "a sender sleeps"),

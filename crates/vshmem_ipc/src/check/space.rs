@@ -1,14 +1,16 @@
 //! How much room a pool has left.
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{AttachSlot, CHUNK_CLASSES, ClientSlot, ClientState, ExtentState, MsgSlot, SlabMeta, ThreadSlot, UndoSlot};
+use vshmem_wire::{
+    AttachSlot, CHUNK_CLASSES, ClientSlot, ClientState, ExtentState, MsgSlot, SlabMeta, ThreadSlot,
+    UndoSlot,
+};
 
 use crate::check::checker::Checker;
 use crate::error::Failure;
 use crate::memory::dirty;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};
 use crate::pool::clients::client_at;
-use crate::pool::id::Kind;
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
 use crate::registry::attach_records::attach_at;
@@ -108,7 +110,8 @@ impl Checker<'_> {
         }
         for client in 0..self.layout.clients.count as u32 {
             let slot = client_at(self.layout, client)?;
-            room.clients += u32::from(self.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free));
+            room.clients +=
+                u32::from(self.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free));
         }
         for record in 0..self.layout.attaches.count as u32 {
             let at = attach_at(self.layout, record)?;

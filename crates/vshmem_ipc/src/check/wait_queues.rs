@@ -4,7 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{AddressWait, ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, Place, RawCell, ReceiveWait, SemSlot, SemWord, SemaphoreWait, SendWait, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{
+    AddressWait, ArrayWord, INLINE_OPS, MsgSlot, ObjectState, Place, RawCell, ReceiveWait, SemSlot,
+    SemWord, SemaphoreWait, SendWait, ThreadSlot, WaitKind, WaitState,
+};
 
 use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::ClientTable;
@@ -147,7 +150,12 @@ impl Checker<'_> {
     }
 
     /// The semaphore that blocks a waiter has its fast path closed, and does block.
-    fn waiter_at_set(&mut self, index: u32, slot: Place<SemSlot>, thread: u32) -> Result<(), Fault> {
+    fn waiter_at_set(
+        &mut self,
+        index: u32,
+        slot: Place<SemSlot>,
+        thread: u32,
+    ) -> Result<(), Fault> {
         let at = thread_at(self.layout, thread)?;
         let semaphores = self.get(field!(slot, SemSlot, count))?;
         let unit = self.get(field!(slot, SemSlot, words))?;
@@ -155,9 +163,7 @@ impl Checker<'_> {
             return Ok(());
         };
         let blocked = self.get(field!(at, ThreadSlot, blocked))? & 0xffff;
-        if blocked >= semaphores
-            || base.nth(semaphores.into()).offset() > self.layout.heap.end()
-        {
+        if blocked >= semaphores || base.nth(semaphores.into()).offset() > self.layout.heap.end() {
             self.wrong(format!(
                 "thread slot {thread} is blocked at semaphore {blocked} of set {index}, which has {semaphores}"
             ));
@@ -174,7 +180,9 @@ impl Checker<'_> {
         }
         let mut values = std::collections::HashMap::new();
         for nth in 0..count {
-            let operation = Operation::unpack(self.plain(field!(at.semaphore_wait(), SemaphoreWait, operations).element(nth))?);
+            let operation = Operation::unpack(
+                self.plain(field!(at.semaphore_wait(), SemaphoreWait, operations).element(nth))?,
+            );
             let number = u32::from(operation.number);
             if number >= semaphores {
                 self.wrong(format!(

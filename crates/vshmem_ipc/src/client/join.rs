@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Fault, SlotGuard, SlotOwner, Txn, field, load_cell, load_value, with_lock};
-use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, State};
+use vshmem_wire::{
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, State,
+};
 
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Upcalls, WakeScope, await_slot};

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, fence};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, Woke, field, load_value, with_lock};
-use vshmem_wire::{AddressWait, Layout, ThreadSlot, WaitState};
+use vshmem_wire::{AddressWait, Layout, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -3,7 +3,10 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, load_state, load_value, load_word};
-use vshmem_wire::{ClientId, MsgSlot, Place, ProcessRef, RawCell, ShmSlot, ThreadSlot, WaitCounts, WaitKind, WaitState};
+use vshmem_wire::{
+    ClientId, MsgSlot, Place, ProcessRef, RawCell, ShmSlot, ThreadSlot, WaitCounts, WaitKind,
+    WaitState,
+};
 
 use crate::error::Failure;
 use crate::listing::address::address_of;

@@ -1,7 +1,10 @@
 //! The clients of a pool, what they have attached and where they wait.
 
 use vshmem_sync::{Fault, field, load_state, load_value, load_word};
-use vshmem_wire::{ATTACHED_QUEUE, AttachSlot, ClientId, ClientSlot, ClientState, Place, Registry, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachSlot, ClientId, ClientSlot, ClientState, Place, Registry, ThreadSlot,
+    WaitKind, WaitState,
+};
 
 use crate::error::Failure;
 use crate::listing::address;
@@ -153,8 +156,7 @@ pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>
             let slot = client_at(layout, index)?;
             // The client id first: if the slot gets a new owner now, the id no longer matches.
             let id = pool.client_id_in(index)?;
-            let Some(state) = occupied(load_state(map, field!(slot, ClientSlot, state))?)
-            else {
+            let Some(state) = occupied(load_state(map, field!(slot, ClientSlot, state))?) else {
                 continue;
             };
             if load_value(map, field!(slot, ClientSlot, domain))? != domain {

@@ -82,8 +82,7 @@ pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
             // The epoch first, as above.
             let epoch = pool.epoch_of(index)?;
             let slot = domains::slot_at(pool.layout(), index)?;
-            if load_state(pool.map(), field!(slot, DomainSlot, state))? == Some(DomainState::Dead)
-            {
+            if load_state(pool.map(), field!(slot, DomainSlot, state))? == Some(DomainState::Dead) {
                 dead.push((index, epoch));
             }
         }

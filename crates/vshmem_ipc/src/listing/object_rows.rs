@@ -1,7 +1,10 @@
 //! The objects of a pool, and the locks that are held.
 
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
-use vshmem_wire::{AttachCount, ClientId, MsgSlot, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Place, ProcessRef, RawCell, Registry, SemSlot, ShmSlot, ThreadSlot};
+use vshmem_wire::{
+    AttachCount, ClientId, MsgSlot, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Place,
+    ProcessRef, RawCell, Registry, SemSlot, ShmSlot, ThreadSlot,
+};
 
 use crate::error::Failure;
 use crate::listing::rows::{FoundBy, LockRow, ObjectDetails, ObjectRow, Particulars, Usage};
@@ -78,7 +81,12 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
     })
 }
 
-fn found_by(pool: &Pool, kind: Kind, index: u32, slot: Place<ObjectHeader>) -> Result<FoundBy, Fault> {
+fn found_by(
+    pool: &Pool,
+    kind: Kind,
+    index: u32,
+    _slot: Place<ObjectHeader>,
+) -> Result<FoundBy, Fault> {
     if kind == Kind::Semaphore {
         return Ok(FoundBy::Key);
     }

@@ -2,10 +2,10 @@
 
 use vshmem_sync::{Decision, Fault, LockContext, Txn};
 
-use vshmem_wire::{Place, RawCell};
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
 use crate::memory::chunks;
+use vshmem_wire::{Place, RawCell};
 
 /// Runs a change under a lock, with a longer intent record if the usual one is too short.
 pub(crate) fn run<'a, T>(

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{CELL_BYTES, ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Place, RawCell, Registry};
+use vshmem_wire::{ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Place, RawCell, Registry};
 
 /// Pages that were handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

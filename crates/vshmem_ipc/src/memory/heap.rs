@@ -10,7 +10,10 @@ use vshmem_sync::{
     Fault, LockContext, Txn, claim_word, crash_point, field, load_cell, load_value, load_word,
     with_lock,
 };
-use vshmem_wire::{CHUNK_CLASSES, ClientId, Layout, Place, RING_CLASS, RawCell, SLABS_PER_RING_SLAB, SLAB_BYTES, SlabMeta, UNIT_BYTES};
+use vshmem_wire::{
+    CHUNK_CLASSES, ClientId, Layout, Place, RING_CLASS, RawCell, SLAB_BYTES, SLABS_PER_RING_SLAB,
+    SlabMeta, UNIT_BYTES,
+};
 
 use crate::context::Context;
 use crate::context::chunk_cache::ChunkCache;

@@ -7,7 +7,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Layout, QueueMode, ReceiveWait, ThreadSlot};
+use vshmem_wire::{Layout, QueueMode, ReceiveWait};
 
 use crate::msg::message::Search;
 use crate::msg::mode::RingInUse;
@@ -72,7 +72,8 @@ impl AwaitedTypes {
             let at = thread_at(layout, slot)?;
             let map = txn.lock_context().map;
             let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
-            let mtype = map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
+            let mtype =
+                map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
             awaited_types = awaited_types.with(Search::unpack(mode, mtype));
             Ok(true)
         })?;

@@ -8,7 +8,7 @@
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, MessageRing, RingSlot, Txn, load_word};
 use vshmem_wire::{
-    CELL_BYTES, LONG_RING_SLOTS, Layout, OUTGROWN_RARITY_LOG2, RING_SLOTS, SENT_PAST_RING_SHIFT,
+    LONG_RING_SLOTS, Layout, OUTGROWN_RARITY_LOG2, RING_SLOTS, SENT_PAST_RING_SHIFT,
 };
 
 use crate::msg::mode::long_ring;

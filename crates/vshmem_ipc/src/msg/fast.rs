@@ -11,7 +11,7 @@
 
 use vshmem_mem::{Map, seconds_now};
 use vshmem_sync::{Fault, field, load_cell, load_value};
-use vshmem_wire::{Cell, MsgSlot, ObjectHeader, ObjectState, Place, RawCell};
+use vshmem_wire::{Cell, MsgSlot, ObjectState, Place, RawCell};
 
 use crate::context::Context;
 use crate::msg::queue::Queue;
@@ -31,7 +31,11 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// As it is before the step: a new queue in the same slot does not get it.
     #[inline]
-    pub(crate) fn before(map: &Map, process_ref_at: Place<RawCell>, time_at: Place<RawCell>) -> Result<Self, Fault> {
+    pub(crate) fn before(
+        map: &Map,
+        process_ref_at: Place<RawCell>,
+        time_at: Place<RawCell>,
+    ) -> Result<Self, Fault> {
         let (process_ref, time) = (load_cell(map, process_ref_at)?, load_cell(map, time_at)?);
         Ok(Self { process_ref_at, process_ref, time_at, time })
     }

@@ -3,7 +3,9 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, signals_before_wait, signals_handled};
 use vshmem_sync::{Fault, MessageRing, Polled, RingSlot, Tail, crash_point, leave_lines};
-use vshmem_wire::{LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, Place, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell};
+use vshmem_wire::{
+    LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, Place, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell,
+};
 
 use crate::context::Context;
 use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};

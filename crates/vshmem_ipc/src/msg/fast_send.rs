@@ -5,7 +5,9 @@ use vshmem_sync::{
     Fault, Inline, MessageRing, RingSlot, Tail, crash_point, leave_lines, load_cell, load_value,
     load_word,
 };
-use vshmem_wire::{Cell, LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, Place, RING_SLOTS, RawCell, RingReserve};
+use vshmem_wire::{
+    Cell, LONG_RING_SLOTS, Layout, MSG_HEADER_BYTES, Place, RING_SLOTS, RawCell, RingReserve,
+};
 
 use crate::context::Context;
 use crate::error::Failure;

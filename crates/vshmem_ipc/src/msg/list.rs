@@ -217,7 +217,10 @@ pub(crate) fn wake_senders(
         return Ok(false);
     }
     retry(txn, layout, queue.senders(), wakes, WaitState::Retry, 0, |txn, at| {
-        let size = txn.lock_context().map.load(field!(at.send_wait(), SendWait, size), Ordering::Relaxed)?;
+        let size = txn
+            .lock_context()
+            .map
+            .load(field!(at.send_wait(), SendWait, size), Ordering::Relaxed)?;
         fits(txn, queue, size)
     })
 }

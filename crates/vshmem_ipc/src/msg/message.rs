@@ -53,7 +53,12 @@ impl Header {
 
     /// Writes the header at `at` and the payload of a message whose chunk has its tag.
     #[inline(always)]
-    pub fn write_tagged(map: &Map, at: Place<MsgHeader>, mtype: i64, payload: &[u8]) -> Result<(), Fault> {
+    pub fn write_tagged(
+        map: &Map,
+        at: Place<MsgHeader>,
+        mtype: i64,
+        payload: &[u8],
+    ) -> Result<(), Fault> {
         Self { mtype, size: payload.len() as u64 }.write_at(map, at)?;
         map.write(at.offset() + MSG_HEADER_BYTES, payload)?;
         Ok(())

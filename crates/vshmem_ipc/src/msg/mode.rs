@@ -10,7 +10,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, load_value, load_word};
-use vshmem_wire::{LONG_RING_BYTES, LONG_RING_SLOTS, Layout, Place, QueueMode, RING_SLOTS, RawCell};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, Place, QueueMode, RING_SLOTS, RawCell};
 
 use crate::context::Context;
 use crate::msg::queue::{Queue, at};
@@ -85,13 +85,20 @@ pub(super) fn is_turn(number: u32, rarity: u32) -> bool {
 /// Offset of the long ring, if the queue has one. A place that cannot be, which a peer has written,
 /// is none.
 #[inline]
-pub(crate) fn long_ring(map: &Map, layout: &Layout, queue: &Queue) -> Result<Option<Place<[RawCell; LONG_RING_SLOTS]>>, Fault> {
+pub(crate) fn long_ring(
+    map: &Map,
+    layout: &Layout,
+    queue: &Queue,
+) -> Result<Option<Place<[RawCell; LONG_RING_SLOTS]>>, Fault> {
     Ok(long_ring_at(layout, load_value(map, at!(queue, long_ring))?))
 }
 
 /// Where the long ring begins, by what the slot of its queue says.
 #[inline]
-pub(crate) fn long_ring_at(layout: &Layout, said: u32) -> Option<Place<[RawCell; LONG_RING_SLOTS]>> {
+pub(crate) fn long_ring_at(
+    layout: &Layout,
+    said: u32,
+) -> Option<Place<[RawCell; LONG_RING_SLOTS]>> {
     let base: Place<[RawCell; LONG_RING_SLOTS]> = Chunk(said.checked_sub(1)?).place(layout).ok()?;
     (base.nth(1).offset() <= layout.heap.end()).then_some(base)
 }

@@ -3,11 +3,11 @@
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Map};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{RING_SLOTS, MsgSlot, ObjectHeader, ObjectState, Place, RawCell, WaitKind};
+use vshmem_wire::{MsgSlot, ObjectState, Place, RING_SLOTS, RawCell, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::id::ObjectSlot;
 use crate::pool::open::Pool;
 use crate::registry::name;
 use crate::registry::permission::Permission;

@@ -36,7 +36,8 @@ pub(crate) fn reap_chunk(
     let index = index_in(map.load(place_in(layout, chunk)?, Ordering::SeqCst)?);
     let slot = index.and_then(|index| Some((index, layout.msg.at(index)?)));
     if let Some((index, slot)) = slot {
-        let queue = Queue { index, sequence: table::slot_state(map, slot.header())?.sequence, slot };
+        let queue =
+            Queue { index, sequence: table::slot_state(map, slot.header())?.sequence, slot };
         for _ in 0..MOST_TRIES {
             match reap_in_queue(layout, lock_context, &queue, chunk, mine) {
                 Ok(true) => return Ok(()),

@@ -26,7 +26,8 @@ pub(crate) fn put_back(
     ring::change_list(context, lock_context, queue, "msg-put-back", |txn| {
         let at = dead.at;
         let map = txn.lock_context().map;
-        let sequence = map.load(field!(at.receive_wait(), ReceiveWait, queue_sequence), Ordering::Relaxed)?;
+        let sequence =
+            map.load(field!(at.receive_wait(), ReceiveWait, queue_sequence), Ordering::Relaxed)?;
         let unit = txn.get(field!(at, ThreadSlot, message))?;
         let unseen = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Done)
             && txn.get(field!(at, ThreadSlot, result))? == 0

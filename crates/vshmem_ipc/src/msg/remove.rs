@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState, WaitState};
+use vshmem_wire::{MsgSlot, ObjectState, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;

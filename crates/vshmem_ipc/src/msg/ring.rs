@@ -5,7 +5,10 @@ use vshmem_mem::Map;
 use vshmem_sync::{
     Decision, Fault, LockContext, MessageRing, RingSlot, Txn, load_cell, load_value,
 };
-use vshmem_wire::{LONG_RING_SLOTS, Layout, Place, QueueMode, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell};
+use vshmem_wire::{
+    LONG_RING_SLOTS, Layout, Place, QueueMode, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES, RING_SLOTS,
+    RawCell,
+};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};

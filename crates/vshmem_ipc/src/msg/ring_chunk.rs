@@ -12,7 +12,9 @@ use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, RingSlot, field, load_cell, structure};
-use vshmem_wire::{Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, Place, RING_SLOTS, RawCell, UNIT_BYTES};
+use vshmem_wire::{
+    Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, Place, RING_SLOTS, RawCell, UNIT_BYTES,
+};
 
 use crate::context::Context;
 use crate::memory::heap;

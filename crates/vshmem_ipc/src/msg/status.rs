@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::Map;
 use vshmem_sync::Decision::{Commit, CommitThenFail};
 use vshmem_sync::{Fault, field, load_cell, load_value};
-use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, Place, RawCell, WaitState};
+use vshmem_wire::{Layout, MsgSlot, ObjectState, Place, RawCell, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -19,7 +19,11 @@ use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
 
 /// Messages of the queue in a slot and their bytes, in list and ring.
-pub(crate) fn totals(map: &Map, layout: &Layout, slot: Place<MsgSlot>) -> Result<(u32, u32), Fault> {
+pub(crate) fn totals(
+    map: &Map,
+    layout: &Layout,
+    slot: Place<MsgSlot>,
+) -> Result<(u32, u32), Fault> {
     let queue = Queue { index: 0, sequence: 0, slot };
     let count_at = field!(slot, MsgSlot, count);
     let mut totals = (0, 0);

@@ -2,7 +2,9 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field, load_value};
-use vshmem_wire::{CHUNK_CLASSES, Layout, Place, RawCell, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+use vshmem_wire::{
+    CHUNK_CLASSES, Layout, Place, RawCell, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta,
+};
 
 /// Units per slab.
 pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
@@ -34,7 +36,10 @@ impl Chunk {
     }
 
     fn meta(self, layout: &Layout) -> Result<Place<UnitMeta>, Fault> {
-        layout.unit_meta.at(self.0).ok_or_else(|| Fault::corrupt(layout.unit_meta.first(), "no such unit"))
+        layout
+            .unit_meta
+            .at(self.0)
+            .ok_or_else(|| Fault::corrupt(layout.unit_meta.first(), "no such unit"))
     }
 
     /// The owner cell.
@@ -49,7 +54,10 @@ impl Chunk {
 }
 
 pub(crate) fn slab_meta(layout: &Layout, slab: u32) -> Result<Place<SlabMeta>, Fault> {
-    layout.slab_meta.at(slab).ok_or_else(|| Fault::corrupt(layout.slab_meta.first(), "no such slab"))
+    layout
+        .slab_meta
+        .at(slab)
+        .ok_or_else(|| Fault::corrupt(layout.slab_meta.first(), "no such slab"))
 }
 
 /// Bytes of a chunk of a slab that serves a class; none of any other.

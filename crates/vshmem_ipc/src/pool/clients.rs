@@ -2,7 +2,9 @@
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, claim_word, field, load_state, load_value, load_word};
-use vshmem_wire::{ClientId, ClientListHead, ClientSlot, ClientState, Layout, Place, RawCell, Registry};
+use vshmem_wire::{
+    ClientId, ClientListHead, ClientSlot, ClientState, Layout, Place, RawCell, Registry,
+};
 
 use crate::pool::open::Pool;
 
@@ -30,7 +32,11 @@ pub struct Process {
 }
 
 /// Whether the slot still holds the client that `client` names.
-pub(crate) fn is_in(txn: &mut Txn<'_>, slot: Place<ClientSlot>, client: ClientId) -> Result<bool, Fault> {
+pub(crate) fn is_in(
+    txn: &mut Txn<'_>,
+    slot: Place<ClientSlot>,
+    client: ClientId,
+) -> Result<bool, Fault> {
     let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
     Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client))
 }
@@ -50,7 +56,10 @@ pub(crate) fn start_in(txn: &mut Txn<'_>, slot: Place<ClientSlot>) -> Result<u64
 
 /// Offset of a client slot.
 pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<Place<ClientSlot>, Fault> {
-    layout.clients.at(index).ok_or_else(|| Fault::corrupt(layout.clients.first(), "no such client slot"))
+    layout
+        .clients
+        .at(index)
+        .ok_or_else(|| Fault::corrupt(layout.clients.first(), "no such client slot"))
 }
 
 /// Offset of a client's slot, also when it has another client by now.
@@ -163,7 +172,11 @@ impl Pool {
 
 impl Pool {
     /// Whether a client's slot still is that client's.
-    pub(crate) fn still_holds(&self, slot: Place<ClientSlot>, client: ClientId) -> Result<bool, Fault> {
+    pub(crate) fn still_holds(
+        &self,
+        slot: Place<ClientSlot>,
+        client: ClientId,
+    ) -> Result<bool, Fault> {
         let taken = load_word(self.map(), field!(slot, ClientSlot, taken))?;
         Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client))
     }

@@ -1,7 +1,9 @@
 //! The domain table: the kernels (and PID namespaces) that use the pool.
 
 use vshmem_sync::{Fault, Txn, field, load_state, load_value};
-use vshmem_wire::{CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, Place, RATES, domain_digest};
+use vshmem_wire::{
+    DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, Place, RATES, domain_digest,
+};
 
 use crate::pool::open::Pool;
 use crate::pool::superblock::Text;
@@ -23,7 +25,10 @@ pub struct DomainIdentity {
 }
 
 pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<Place<DomainSlot>, Fault> {
-    layout.domains.at(index).ok_or_else(|| Fault::corrupt(layout.domains.first(), "no such domain slot"))
+    layout
+        .domains
+        .at(index)
+        .ok_or_else(|| Fault::corrupt(layout.domains.first(), "no such domain slot"))
 }
 
 /// The domains that are alive, `own` left out: their numbers and slots.

@@ -108,11 +108,7 @@ impl Pool {
     /// # Errors
     /// When the map is too short.
     pub fn stop_heartbeat(&self) -> Result<(), Fault> {
-        self.map().store(
-            field!(HostRecord::PLACE, HostRecord, heartbeat),
-            0,
-            Ordering::Release,
-        )?;
+        self.map().store(field!(HostRecord::PLACE, HostRecord, heartbeat), 0, Ordering::Release)?;
         Ok(())
     }
 
@@ -121,9 +117,8 @@ impl Pool {
     /// # Errors
     /// When the map is too short.
     pub fn heartbeat(&self) -> Result<Option<u64>, Fault> {
-        let heartbeat = self
-            .map()
-            .load(field!(HostRecord::PLACE, HostRecord, heartbeat), Ordering::Acquire)?;
+        let heartbeat =
+            self.map().load(field!(HostRecord::PLACE, HostRecord, heartbeat), Ordering::Acquire)?;
         Ok((heartbeat != 0).then_some(heartbeat))
     }
 }

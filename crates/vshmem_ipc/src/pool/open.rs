@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES, NodeRange, PAGE_BYTES, POOL_NAME_BYTES, Place, RawCell, Superblock, are_node_ranges};
+use vshmem_wire::{
+    FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES, NodeRange, PAGE_BYTES,
+    POOL_NAME_BYTES, Place, RawCell, Superblock, are_node_ranges,
+};
 
 use crate::pool::superblock::{Reader, Text, Writer, fnv};
 

@@ -12,7 +12,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field, load_cell};
-use vshmem_wire::{CELL_BYTES, Cell, Layout, Place, RawCell, Registry};
+use vshmem_wire::{Cell, Layout, Place, RawCell, Registry};
 
 /// How often raising the floor is tried. An attempt fails only when another thread has raised it.
 const MOST_TRIES: u32 = 1 << 16;

@@ -6,7 +6,10 @@ use vshmem_wire::{ClientId, Layout, Place, ThreadSlot};
 use crate::pool::open::Pool;
 
 pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<Place<ThreadSlot>, Fault> {
-    layout.threads.at(slot).ok_or_else(|| Fault::corrupt(layout.threads.first(), "no such thread slot"))
+    layout
+        .threads
+        .at(slot)
+        .ok_or_else(|| Fault::corrupt(layout.threads.first(), "no such thread slot"))
 }
 
 /// A thread slot and whose it was when it was found.

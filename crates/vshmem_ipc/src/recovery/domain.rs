@@ -4,7 +4,10 @@ use vshmem_mem::Ordering;
 use vshmem_sync::{
     Fault, LockContext, SlotGuard, field, holder_of, load_state, load_value, load_word, with_lock,
 };
-use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader, ProcessRef, Registry, ThreadSlot};
+use vshmem_wire::{
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader,
+    ProcessRef, Registry, ThreadSlot,
+};
 
 use crate::context::Context;
 use crate::error::Failure;

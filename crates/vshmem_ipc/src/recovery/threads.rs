@@ -15,7 +15,11 @@ use vshmem_sync::{
     ClientList, Fault, LockContext, field, holder_of, load_cell, load_state, load_value, load_word,
     thread_list_entry, with_lock,
 };
-use vshmem_wire::{ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout, ObjectState, Place, RawCell, ReceiveWait, SemaphoreWait, ShmSlot, State, Task, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{
+    ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout,
+    ObjectState, Place, RawCell, ReceiveWait, SemaphoreWait, ShmSlot, State, Task, ThreadSlot,
+    WaitKind, WaitState,
+};
 
 use crate::context::Context;
 use crate::error::broken;
@@ -72,8 +76,7 @@ fn reap_thread(context: &Context, lock_context: &LockContext<'_>, dead: Dead) ->
         take_back_unseen(context, lock_context, dead)?;
     }
     let wait = load_cell(map, wait_at.cell())?;
-    let over =
-        matches!(WaitState::of(wait.value()), Some(WaitState::Done | WaitState::Retry));
+    let over = matches!(WaitState::of(wait.value()), Some(WaitState::Done | WaitState::Retry));
     if over && still_dead(context, dead)? {
         map.replace_cell(wait_at.cell(), wait, WaitState::Idle.number().into())?;
     }
@@ -249,11 +252,7 @@ fn take_back_unseen(
 }
 
 /// The wait queue that a thread waits in, as its slot says.
-fn wait_queue_at(
-    layout: &Layout,
-    kind: Option<WaitKind>,
-    object: u32,
-) -> Option<WaitQueue> {
+fn wait_queue_at(layout: &Layout, kind: Option<WaitKind>, object: u32) -> Option<WaitQueue> {
     match kind? {
         WaitKind::None => None,
         WaitKind::Address => Bucket::nth(layout, object).ok().map(Bucket::wait_queue),
@@ -323,10 +322,7 @@ fn finish_object(
     let maker = || load_word(map, field!(table::segment_at(layout, index)?, ShmSlot, maker));
     let queue = || table::queue_at(layout, index).map(|slot| Queue::at(object_slot, slot));
     match kind {
-        Kind::Segment
-            if slot_state.is(ObjectState::Creating)
-                && maker()? == client.word() =>
-        {
+        Kind::Segment if slot_state.is(ObjectState::Creating) && maker()? == client.word() => {
             create::abandon_segment(context, lock_context, object_slot);
             Ok(())
         }

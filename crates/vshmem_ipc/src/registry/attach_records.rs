@@ -2,12 +2,17 @@
 //! descriptors of a POSIX object, or descriptors of a POSIX queue.
 
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, Layout, Place, RawCell, Registry};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, Layout, Place, RawCell, Registry,
+};
 
 use crate::pool::clients::slot_of;
 
 pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<Place<AttachSlot>, Fault> {
-    layout.attaches.at(record).ok_or_else(|| Fault::corrupt(layout.attaches.first(), "no attach record"))
+    layout
+        .attaches
+        .at(record)
+        .ok_or_else(|| Fault::corrupt(layout.attaches.first(), "no attach record"))
 }
 
 /// Finds a client's record whose word says `held`, with the cell that points to it.

@@ -7,7 +7,9 @@ use arrayvec::ArrayVec;
 use rustix::io::Errno;
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
-use vshmem_wire::{Layout, MsgSlot, NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, Place, RawCell, ShmSlot};
+use vshmem_wire::{
+    Layout, MsgSlot, NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, Place, RawCell, ShmSlot,
+};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -2,7 +2,10 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, field, load_cell, load_value};
-use vshmem_wire::{Area, FutexBucket, Layout, MsgSlot, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, SemSlot, ShmSlot, Task, ThreadSlot};
+use vshmem_wire::{
+    FutexBucket, Layout, MsgSlot, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, SemSlot,
+    ShmSlot, Task, ThreadSlot,
+};
 
 use crate::context::Context;
 use crate::pool::id::{Kind, ObjectSlot};

@@ -3,7 +3,10 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, seconds_now};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Adjustment, ClientId, INLINE_OPS, ObjectHeader, Place, RawCell, SemSlot, SemWord, SemaphoreWait, ThreadSlot, WaitState};
+use vshmem_wire::{
+    Adjustment, ClientId, INLINE_OPS, Place, RawCell, SemSlot, SemWord, SemaphoreWait, ThreadSlot,
+    WaitState,
+};
 
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
@@ -79,7 +82,10 @@ pub(super) fn operations_of(
 ) -> Result<arrayvec::ArrayVec<Operation, INLINE_OPS>, Fault> {
     (0..count.min(INLINE_OPS as u64))
         .map(|nth| {
-            let word = map.load(field!(thread.semaphore_wait(), SemaphoreWait, operations).element(nth), Ordering::Relaxed)?;
+            let word = map.load(
+                field!(thread.semaphore_wait(), SemaphoreWait, operations).element(nth),
+                Ordering::Relaxed,
+            )?;
             Ok(Operation::unpack(word))
         })
         .collect()
@@ -242,8 +248,10 @@ pub(super) fn serve(
         let mut walk = Walk::default();
         wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
             let at = thread_at(layout, slot)?;
-            let count =
-                txn.lock_context().map.load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
+            let count = txn
+                .lock_context()
+                .map
+                .load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
             if count == 1
                 && let Some((operation, value)) = still_blocked(txn, set, at)?
             {
@@ -284,7 +292,10 @@ fn operate_for(
     walk: &mut Walk,
 ) -> Result<Option<(WaitState, u32)>, Fault> {
     let operations = operations_of(txn.lock_context().map, at, count)?;
-    let record = txn.lock_context().map.load(field!(at.semaphore_wait(), SemaphoreWait, undo), Ordering::Relaxed)?;
+    let record = txn
+        .lock_context()
+        .map
+        .load(field!(at.semaphore_wait(), SemaphoreWait, undo), Ordering::Relaxed)?;
     let client = ClientId::of(txn.get_word(field!(at, ThreadSlot, owner))?);
     let record = client
         .zip((record as u32).checked_sub(1))
@@ -326,7 +337,10 @@ fn still_blocked(
     set: &Set,
     thread: Place<ThreadSlot>,
 ) -> Result<Option<(Operation, u32)>, Fault> {
-    let word = txn.lock_context().map.load(field!(thread.semaphore_wait(), SemaphoreWait, operations).first(), Ordering::Relaxed)?;
+    let word = txn.lock_context().map.load(
+        field!(thread.semaphore_wait(), SemaphoreWait, operations).first(),
+        Ordering::Relaxed,
+    )?;
     let operation = Operation::unpack(word);
     if u32::from(operation.number) >= set.count {
         return Ok(None);

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_word};
-use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
+use vshmem_wire::{Adjustment, SemSlot, SemWord, ThreadSlot};
 
 use crate::context::Context;
 use crate::error::Failure;

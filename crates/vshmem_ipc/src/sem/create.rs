@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
-use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
+use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
 use crate::error::Failure;

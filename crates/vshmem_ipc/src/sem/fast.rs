@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, seconds_now};
 use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
-use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot};
+use vshmem_wire::SemSlot;
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
 use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
-use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, SemaphoreWait, ThreadSlot, WaitKind};
+use vshmem_wire::{INLINE_OPS, SemSlot, SemaphoreWait, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -299,7 +299,11 @@ fn enqueue_self(
     let map = txn.lock_context().map;
     let at = thread_at(layout, slot)?;
     // Plain words: no thread reads them before the slot is in a wait queue.
-    map.store(field!(at.semaphore_wait(), SemaphoreWait, count), operations.len() as u64, Ordering::Relaxed)?;
+    map.store(
+        field!(at.semaphore_wait(), SemaphoreWait, count),
+        operations.len() as u64,
+        Ordering::Relaxed,
+    )?;
     let record = record.map_or(0, |record| u64::from(record) + 1);
     map.store(field!(at.semaphore_wait(), SemaphoreWait, undo), record, Ordering::Relaxed)?;
     let base = match long {
@@ -307,7 +311,11 @@ fn enqueue_self(
         None => field!(at.semaphore_wait(), SemaphoreWait, operations).first(),
     };
     let sequence = u64::from(set.sequence);
-    map.store(field!(at.semaphore_wait(), SemaphoreWait, set_sequence), sequence, Ordering::Relaxed)?;
+    map.store(
+        field!(at.semaphore_wait(), SemaphoreWait, set_sequence),
+        sequence,
+        Ordering::Relaxed,
+    )?;
     for (index, operation) in operations.iter().enumerate() {
         map.store(base.nth(index as u64), operation.pack(), Ordering::Relaxed)?;
     }

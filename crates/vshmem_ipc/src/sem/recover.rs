@@ -2,13 +2,16 @@
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{ClientList, Fault, LockContext, Txn, field, load_value, load_word};
-use vshmem_wire::{Adjustment, CELL_BYTES, ClientId, ClientListHead, ClientSlot, INLINE_OPS, ObjectHeader, Place, RawCell, SemSlot, SemWord, SemaphoreWait, ThreadSlot, UndoSlot, WaitKind, WaitState};
+use vshmem_wire::{
+    Adjustment, ClientId, ClientListHead, ClientSlot, INLINE_OPS, Place, RawCell, SemSlot, SemWord,
+    SemaphoreWait, ThreadSlot, UndoSlot, WaitKind, WaitState,
+};
 
 use crate::context::Context;
 use crate::error::{Failure, broken};
 use crate::memory::chunks;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::id::ObjectSlot;
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::pool::threads::Dead;
@@ -118,8 +121,10 @@ pub(crate) fn take_back(
     set.change(context, lock_context, "sem-take-back", |txn| {
         let at = dead.at;
         let map = txn.lock_context().map;
-        let count = map.load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
-        let sequence = map.load(field!(at.semaphore_wait(), SemaphoreWait, set_sequence), Ordering::Relaxed)?;
+        let count =
+            map.load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
+        let sequence =
+            map.load(field!(at.semaphore_wait(), SemaphoreWait, set_sequence), Ordering::Relaxed)?;
         let unseen = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Done)
             && txn.get(field!(at, ThreadSlot, result))? == 0
             && txn.state(field!(at, ThreadSlot, kind))? == Some(WaitKind::Semaphore)

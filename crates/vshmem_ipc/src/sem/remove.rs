@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, load_value};
-use vshmem_wire::{Layout, ObjectHeader, ObjectState, SemSlot, WaitState};
+use vshmem_wire::{Layout, ObjectState, SemSlot, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -8,7 +8,10 @@ use vshmem_sync::{
     Decision, Fault, LockContext, Semaphore, Txn, UndoRecords, field, load_value, load_word,
     structure,
 };
-use vshmem_wire::{CELL_BYTES, Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot, SemWord, UndoSlot, WORD_BYTES};
+use vshmem_wire::{
+    Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot,
+    SemWord, UndoSlot, WORD_BYTES,
+};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};

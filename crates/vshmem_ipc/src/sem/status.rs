@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value};
-use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
+use vshmem_wire::{ObjectState, SemSlot};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -13,7 +13,10 @@ use vshmem_sync::{
     ClientList, Fault, LockContext, Txn, claim_cell, claim_word, field, load_value, load_word,
     structure,
 };
-use vshmem_wire::{CELL_BYTES, Cell, ClientId, ClientListHead, ClientSlot, Layout, Place, RawCell, SemSlot, UndoSlot, WORD_BYTES};
+use vshmem_wire::{
+    CELL_BYTES, Cell, ClientId, ClientListHead, ClientSlot, Layout, Place, RawCell, SemSlot,
+    UndoSlot, WORD_BYTES,
+};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -27,7 +30,11 @@ use crate::sem::set::Set;
 use crate::sem::undo_records::{take_set, undo_at, undo_list_entry};
 
 /// Byte offset of a record's adjustments.
-pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Result<Place<RawCell>, Fault> {
+pub(crate) fn adjustments(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    record: u32,
+) -> Result<Place<RawCell>, Fault> {
     let unit = txn.get(field!(undo_at(layout, record)?, UndoSlot, adjustments))?;
     match unit.checked_sub(1) {
         Some(unit) => Chunk(unit).place(layout),

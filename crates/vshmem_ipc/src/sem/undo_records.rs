@@ -47,7 +47,10 @@ pub(crate) fn forget_set(
 
 #[inline]
 pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<Place<UndoSlot>, Fault> {
-    layout.undos.at(record).ok_or_else(|| Fault::corrupt(layout.undos.first(), "no such undo record"))
+    layout
+        .undos
+        .at(record)
+        .ok_or_else(|| Fault::corrupt(layout.undos.first(), "no such undo record"))
 }
 
 impl Pool {

@@ -4,7 +4,9 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::{AttachCount, AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES, ShmSlot};
+use vshmem_wire::{
+    AttachCount, AttachSlot, ClientId, ClientSlot, ObjectState, PAGE_BYTES, ShmSlot,
+};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -4,7 +4,9 @@ use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{AttachCount, Layout, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Place, Registry, ShmSlot};
+use vshmem_wire::{
+    AttachCount, Layout, ObjectName, ObjectState, PAGE_BYTES, Place, Registry, ShmSlot,
+};
 
 use crate::context::Context;
 use crate::error::Failure;

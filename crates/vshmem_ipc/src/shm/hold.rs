@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{LockContext, field};
-use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, ShmSlot};
+use vshmem_wire::{AttachCount, ObjectName, ObjectState, PAGE_BYTES, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -2,7 +2,7 @@
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{AttachCount, ClientId, Layout, ObjectHeader, ObjectState, Place, ShmSlot};
+use vshmem_wire::{AttachCount, ClientId, Layout, ObjectState, Place, ShmSlot};
 
 use crate::memory::extents::{self, Extent};
 use crate::pool::id::Kind;

@@ -6,7 +6,7 @@ use vshmem_wire::{ObjectState, PAGE_BYTES, Place, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::id::ObjectSlot;
 use crate::registry::permission::Permission;
 use crate::registry::{name, table};
 
@@ -73,7 +73,10 @@ pub(super) fn find(context: &Context, id: i32) -> Result<(ObjectSlot, Place<ShmS
 }
 
 /// As [`find`], also of a POSIX shared memory object.
-pub(super) fn find_any(context: &Context, id: i32) -> Result<(ObjectSlot, Place<ShmSlot>), Failure> {
+pub(super) fn find_any(
+    context: &Context,
+    id: i32,
+) -> Result<(ObjectSlot, Place<ShmSlot>), Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
     let slot = context.pool().layout().shm.at(object_slot.index).ok_or(Errno::INVAL)?;
     let slot_state = table::slot_state(context.pool().map(), slot.header())?;
@@ -87,7 +90,11 @@ pub(super) fn permission(context: &Context, slot: Place<ShmSlot>) -> Result<Perm
 }
 
 /// Bytes of a segment; EINVAL when it has gone meanwhile.
-pub(crate) fn bytes(context: &Context, object_slot: ObjectSlot, slot: Place<ShmSlot>) -> Result<u64, Failure> {
+pub(crate) fn bytes(
+    context: &Context,
+    object_slot: ObjectSlot,
+    slot: Place<ShmSlot>,
+) -> Result<u64, Failure> {
     let map = context.pool().map();
     let low = load_value(map, at!(slot, size_low))?;
     let high = load_value(map, at!(slot, size_high))?;

@@ -10,12 +10,15 @@
 use rustix::io::Errno;
 use vshmem_mem::Scratch;
 use vshmem_sync::{Fault, Txn, field, load_value, load_word, with_lock};
-use vshmem_wire::{ATTACHED_QUEUE, AttachCount, AttachSlot, ClientSlot, ObjectHeader, ObjectName, ObjectState, Place, RawCell, ShmSlot};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientSlot, ObjectName, ObjectState, Place, RawCell,
+    ShmSlot,
+};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::id::ObjectSlot;
 use crate::registry::attach_records::{attach_at, count_at, nth_of_segment};
 use crate::registry::table::{self, SlotState};
 use crate::shm::attach;
@@ -137,7 +140,8 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
             let is_posix = ObjectName::is_posix(load_word(map, at!(slot, name))?);
             let is_last = load_word(map, at!(slot, attached))?
                 == load_word(map, field!(at, AttachSlot, count))?;
-            if is_posix || is_last && table::slot_state(map, slot.header())?.is(ObjectState::Doomed) {
+            if is_posix || is_last && table::slot_state(map, slot.header())?.is(ObjectState::Doomed)
+            {
                 return Ok(true);
             }
         }

@@ -15,10 +15,7 @@ fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
         WakeScope::Domain => context.words.of(layout.threads.count as u32),
         WakeScope::Kernel => {
             let slot = domains::slot_at(layout, context.domain())?;
-            Ok(context
-                .pool()
-                .map()
-                .futex(field!(slot, DomainSlot, agent_words.thread).offset())?)
+            Ok(context.pool().map().futex(field!(slot, DomainSlot, agent_words.thread).offset())?)
         }
     }
 }

@@ -9,7 +9,9 @@
 use std::sync::atomic::Ordering;
 
 use vshmem_sync::{Fault, WordsOwner, field, load_state, load_value, load_word, wake};
-use vshmem_wire::{ClientId, ClientSlot, ClientState, Place, ProcessRef, Registry, ThreadSlot, WaitState};
+use vshmem_wire::{
+    ClientId, ClientSlot, ClientState, Place, ProcessRef, Registry, ThreadSlot, WaitState,
+};
 
 use crate::context::Context;
 use crate::pool::clients::{client_at, slot_of};
@@ -49,7 +51,10 @@ fn words_of(context: &Context, slot: u32) -> Result<Option<WordsOwner>, Fault> {
 }
 
 /// Whose words the client in the slot at that offset sleeps on, as the slot says.
-fn words_of_client(context: &Context, client: Place<ClientSlot>) -> Result<Option<WordsOwner>, Fault> {
+fn words_of_client(
+    context: &Context,
+    client: Place<ClientSlot>,
+) -> Result<Option<WordsOwner>, Fault> {
     let map = context.pool().map();
     let uid = load_value(map, field!(client, ClientSlot, words_uid))?;
     let nonce = load_value(map, field!(client, ClientSlot, words_nonce))?;

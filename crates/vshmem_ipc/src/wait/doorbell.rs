@@ -16,7 +16,10 @@ use std::time::Duration;
 
 use vshmem_mem::{Ordering, SecondWord};
 use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_state, load_value};
-use vshmem_wire::{CELL_BYTES, ClientSlot, ClientState, DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, Registry, State, ThreadSlot, WaitState};
+use vshmem_wire::{
+    ClientSlot, ClientState, DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, Registry,
+    State, ThreadSlot, WaitState,
+};
 
 use crate::context::{Context, WakeScope};
 use crate::error::Failure;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
-use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_state, load_value, park, with_lock};
+use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
 use vshmem_wire::{State, ThreadSlot, WaitCounts, WaitState};
 
 use crate::context::Context;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use vshmem_ipc::{Client, Pool, Severity};
 use vshmem_mem::Ordering;
 use vshmem_sync::field;
-use vshmem_wire::{CELL_BYTES, MsgSlot, ObjectHeader, SemSlot, ShmSlot};
+use vshmem_wire::{ExtentSlot, MsgSlot, Place, RawCell, SemSlot, ShmSlot, SlabMeta, UnitMeta};
 
 /// A pool with a bit of everything in it.
 fn busy() -> (std::sync::Arc<Pool>, Client) {
@@ -40,7 +40,7 @@ fn a_busy_pool_is_sound() {
 fn a_client_of_a_dead_domain_is_unfinished() {
     let (pool, _me) = busy();
     // Domain 0 says that it is dead, and its client is still there.
-    let state = pool.layout().domains.offset;
+    let state = pool.layout().domains.offset();
     let word = pool.map().load(state, Ordering::Relaxed).unwrap();
     pool.map().store(state, (word & !0xffff_ffff) | 2, Ordering::Relaxed).unwrap();
     let findings = pool.check().unwrap();
@@ -52,38 +52,42 @@ fn a_client_of_a_dead_domain_is_unfinished() {
 fn most_single_changes_of_a_table_are_noticed() {
     let (pool, _me) = busy();
     let layout = pool.layout();
+    let [first, second] = [0, 1].map(|index| layout.msg.at(index).unwrap());
+    let (segment, set) = (layout.shm.at(0).unwrap(), layout.sem.at(0).unwrap());
+    let (attach, undo) = (layout.attaches.at(0).unwrap(), layout.undos.at(0).unwrap());
+    let extent = layout.extents.at(0).unwrap();
     let cells = [
-        ("first free page bin", layout.registry + CELL_BYTES * 24),
-        ("pages of a segment", field!(layout.shm.offset, ShmSlot, pages)),
-        ("attaches of a segment", field!(layout.shm.offset, ShmSlot, attached)),
-        ("count of a set", field!(layout.sem.offset, SemSlot, count)),
-        ("undo list of a set", field!(layout.sem.offset, SemSlot, undos)),
-        ("waiters of a set", field!(layout.sem.offset, SemSlot, waiting)),
-        ("bytes of a queue", field!(layout.msg.offset, MsgSlot, bytes)),
-        ("count of a queue", field!(layout.msg.offset, MsgSlot, count)),
-        ("first message", field!(layout.msg.offset, MsgSlot, head)),
-        ("last message", field!(layout.msg.offset, MsgSlot, tail)),
-        ("message in a ring", field!(layout.msg.offset + layout.msg.stride, MsgSlot, ring)),
-        ("list beside a ring", field!(layout.msg.offset + layout.msg.stride, MsgSlot, head)),
-        ("mode of a queue", field!(layout.msg.offset, MsgSlot, mode)),
-        ("place of a long ring", field!(layout.msg.offset, MsgSlot, long_ring)),
-        ("state of a segment", field!(layout.shm.offset, ObjectHeader, state)),
-        ("key of a set", field!(layout.sem.offset, ObjectHeader, key)),
-        ("attach record", layout.attaches.offset),
-        ("undo record", layout.undos.offset),
-        ("length of the first extent", layout.extents.offset + CELL_BYTES * 2),
-        ("class of a slab", layout.slab_meta.offset),
-        ("owner of a unit", layout.unit_meta.offset),
+        ("first free page bin", Place::<RawCell>::at(layout.registry.offset()).nth(24)),
+        ("pages of a segment", field!(segment, ShmSlot, pages)),
+        ("attaches of a segment", field!(segment, ShmSlot, attached)),
+        ("count of a set", field!(set, SemSlot, count)),
+        ("undo list of a set", field!(set, SemSlot, undos)),
+        ("waiters of a set", field!(set, SemSlot, waiting)),
+        ("bytes of a queue", field!(first, MsgSlot, bytes)),
+        ("count of a queue", field!(first, MsgSlot, count)),
+        ("first message", field!(first, MsgSlot, head)),
+        ("last message", field!(first, MsgSlot, tail)),
+        ("message in a ring", field!(second, MsgSlot, ring).first()),
+        ("list beside a ring", field!(second, MsgSlot, head)),
+        ("mode of a queue", field!(first, MsgSlot, mode)),
+        ("place of a long ring", field!(first, MsgSlot, long_ring)),
+        ("state of a segment", field!(segment, ShmSlot, header.state)),
+        ("key of a set", field!(set, SemSlot, header.key)),
+        ("attach record", Place::at(attach.offset())),
+        ("undo record", Place::at(undo.offset())),
+        ("length of the first extent", field!(extent, ExtentSlot, pages)),
+        ("class of a slab", field!(layout.slab_meta.at(0).unwrap(), SlabMeta, class)),
+        ("owner of a unit", field!(layout.unit_meta.at(0).unwrap(), UnitMeta, owner)),
     ];
     for (name, at) in cells {
-        let word = pool.map().load(at, Ordering::Relaxed).unwrap();
-        pool.map().store(at, word ^ 0x13, Ordering::Relaxed).unwrap();
+        let word = pool.map().load(at.word(), Ordering::Relaxed).unwrap();
+        pool.map().store(at.word(), word ^ 0x13, Ordering::Relaxed).unwrap();
         let findings = pool.check().unwrap();
         // The hint of the undo record is elsewhere: it may be a record that is not in use.
         if name != "undo record" {
             assert!(!findings.is_empty(), "not noticed: {name}");
         }
-        pool.map().store(at, word, Ordering::Relaxed).unwrap();
+        pool.map().store(at.word(), word, Ordering::Relaxed).unwrap();
         sound(&pool);
     }
 }
@@ -122,7 +126,7 @@ proptest! {
         (any::<u64>(), prop_oneof![0u64..70, any::<u64>()]), 1..200))
     {
         let (pool, me) = busy();
-        let words = pool.layout().data.offset / 8;
+        let words = pool.layout().data.offset() / 8;
         for (at, value) in changes {
             // The superblock is checked when a pool is opened, and never read again.
             let at = (at % (words - 512) + 512) * 8;
@@ -142,10 +146,10 @@ proptest! {
         let (pool, me) = busy();
         let layout = pool.layout();
         let areas = [
-            layout.registry, layout.shm.offset, layout.sem.offset, layout.msg.offset,
-            layout.attaches.offset, layout.undos.offset, layout.slab_meta.offset,
-            layout.unit_meta.offset, layout.extents.offset, layout.clients.offset,
-            layout.threads.offset, layout.heap.offset,
+            layout.registry.offset(), layout.shm.offset(), layout.sem.offset(), layout.msg.offset(),
+            layout.attaches.offset(), layout.undos.offset(), layout.slab_meta.offset(),
+            layout.unit_meta.offset(), layout.extents.offset(), layout.clients.offset(),
+            layout.threads.offset(), layout.heap.offset(),
         ];
         for (area, word, value) in changes {
             pool.map().store(areas[area] + word * 8, value, Ordering::Relaxed).unwrap();

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fixture::*;
 use vshmem_ipc::{Backing, Client, Errno, Pool};
-use vshmem_wire::{Geometry, Registry};
+use vshmem_sync::field;
+use vshmem_wire::{Geometry, Place, RawCell, Registry};
 
 const PAGE: u64 = 4096;
 
@@ -164,7 +165,7 @@ impl Backing for Having<'_> {
     }
 
     fn at_hand(&self, _: u64) -> Option<u64> {
-        Some(self.0.layout().data.offset.wrapping_add(self.1.wrapping_mul(PAGE)))
+        Some(self.0.layout().data.offset().wrapping_add(self.1.wrapping_mul(PAGE)))
     }
 }
 
@@ -172,7 +173,7 @@ impl Backing for Having<'_> {
 fn pages_that_are_at_hand_are_taken_where_they_are_free() {
     let pool = pool();
     let me = join(&pool, 10);
-    let base = pool.layout().data.offset;
+    let base = pool.layout().data.offset();
     let place = |wish: u64| {
         let having = Having(&pool, wish);
         let id = me.shmget(PRIVATE, 9 * PAGE, 0o600, &ROOT, &having).unwrap();
@@ -224,7 +225,7 @@ fn a_segment_that_is_aligned_leaves_room_on_both_sides() {
     let me = join(&pool, 10);
     let first = me.segment(1, PAGE, CREATE).unwrap();
     let large = me.segment(2, 600 * PAGE, CREATE).unwrap();
-    let base = pool.layout().data.offset;
+    let base = pool.layout().data.offset();
     assert_eq!((me.shmat(large, true, false, &ROOT).unwrap().offset - base) % (2 << 20), 0);
     assert_eq!(room(&pool).free_extents, 2);
     sound(&pool);
@@ -239,7 +240,7 @@ fn a_live_segment_that_is_marked_clean_is_noticed() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = make(&me, 3);
-    let at = pool.layout().dirty.offset;
+    let at = pool.layout().dirty.offset();
     let word = pool.map().load(at, Ordering::Relaxed).unwrap();
     pool.map().store(at, word & !2, Ordering::Relaxed).unwrap();
     assert_eq!(pool.check().unwrap().len(), 1);
@@ -254,14 +255,14 @@ fn a_cleaner_that_does_not_exist_is_repaired() {
     let me = join(&pool, 10);
     let id = make(&me, 3);
     me.segment_remove(id, &ROOT).unwrap();
-    let cleaner = pool.layout().registry + std::mem::offset_of!(Registry, cleaner) as u64;
-    struct Stop<'a>(&'a Pool, u64);
+    let cleaner = field!(pool.layout().registry, Registry, cleaner);
+    struct Stop<'a>(&'a Pool, Place<RawCell>);
     impl Backing for Stop<'_> {
         fn prepare(&self, _: u64, _: u64, _: bool) -> Result<(), Errno> {
             // As if the slot had been lost.
-            let word = self.0.map().load(self.1, Ordering::Relaxed).unwrap();
+            let word = self.0.map().load(self.1.word(), Ordering::Relaxed).unwrap();
             let other = (word & !0xffff_ffff) | 16;
-            self.0.map().store(self.1, other, Ordering::Relaxed).unwrap();
+            self.0.map().store(self.1.word(), other, Ordering::Relaxed).unwrap();
             Ok(())
         }
     }
@@ -276,7 +277,7 @@ fn the_tables_of_a_gibibyte_take_less_than_three_and_two_thirds_percent() {
     let total = 1u64 << 30;
     let geometry = Geometry::for_size(total).unwrap();
     let layout = geometry.layout().unwrap();
-    let tables = total - layout.heap.stride * layout.heap.count - geometry.pages * PAGE;
+    let tables = total - (layout.heap.end() - layout.heap.offset()) - geometry.pages * PAGE;
     let share = tables as f64 * 100.0 / total as f64;
     assert!(share < 3.66, "{share:.2} %");
     assert_eq!((geometry.shmmni, geometry.semmni, geometry.msgmni), (4096, 16384, 16384));

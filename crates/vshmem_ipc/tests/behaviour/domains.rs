@@ -1,7 +1,8 @@
 use crate::fixture::*;
 use vshmem_ipc::{Client, DomainIdentity, Errno, WakeScope};
 use vshmem_mem::Ordering;
-use vshmem_wire::{ClientState, DomainState};
+use vshmem_sync::field;
+use vshmem_wire::{ClientState, DomainSlot, DomainState};
 
 #[test]
 fn pids_of_another_domain_read_as_zero() {
@@ -262,7 +263,8 @@ fn a_waiter_finds_out_by_itself_that_its_domain_was_evicted() {
     let pool = pool();
     let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
     let set = me.set(1);
-    let state = pool.layout().domains.at(other.domain()).unwrap();
+    let slot = pool.layout().domains.at(other.domain()).unwrap();
+    let state = field!(slot, DomainSlot, state).cell().word();
     let alive = pool.map().load(state, Ordering::Relaxed).unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| other.op(set, &[down(0)]));

@@ -7,8 +7,8 @@ use vshmem_ipc::{
     Backing, Caller, Client, DomainIdentity, Errno, Finding, Kind, NewPool, Operation, Pool,
     PoolSpace, Process, Receive, Severity, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
 };
-use vshmem_mem::{Map, Ordering};
-use vshmem_sync::field;
+use vshmem_mem::Map;
+use vshmem_sync::{field, load_word};
 use vshmem_wire::{Geometry, MsgSlot, NODE_RANGES, NodeRange, QueueMode, RING_SLOTS};
 
 pub const CREATE: i32 = 0o1000;
@@ -374,8 +374,8 @@ pub fn uses_long_ring(client: &Client, id: i32) -> bool {
     let pool = client.pool();
     let rows = pool.objects(Kind::Queue).expect("a list");
     let row = rows.into_iter().find(|row| client.id_of(*row) == Ok(id)).expect("a queue");
-    let slot = pool.layout().msg.offset + u64::from(row.index) * pool.layout().msg.stride;
-    let mode = pool.map().load(field!(slot, MsgSlot, mode), Ordering::Relaxed).expect("a word");
+    let slot = pool.layout().msg.at(row.index).expect("a slot");
+    let mode = load_word(pool.map(), field!(slot, MsgSlot, mode)).expect("a word");
     mode & 3 == QueueMode::LongRing as u64
 }
 

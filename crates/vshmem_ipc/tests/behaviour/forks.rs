@@ -1,6 +1,7 @@
 use crate::fixture::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vshmem_ipc::{Client, Errno, QueueOpen, QueueSize};
+use vshmem_sync::field;
 use vshmem_wire::{ClientId, ThreadSlot};
 
 #[test]
@@ -200,7 +201,7 @@ fn a_child_that_finds_no_slot_is_no_client() {
 fn is_joining_anywhere(pool: &vshmem_ipc::Pool) -> bool {
     let threads = pool.layout().threads;
     (0..threads.count as u32).any(|slot| {
-        let owner = threads.at(slot).unwrap() + std::mem::offset_of!(ThreadSlot, owner) as u64;
+        let owner = field!(threads.at(slot).unwrap(), ThreadSlot, owner).word();
         let word = pool.map().load(owner, vshmem_mem::Ordering::Relaxed).unwrap();
         ClientId::of(word).is_some_and(ClientId::is_joining)
     })

@@ -7,11 +7,11 @@ use crate::fixture::*;
 use vshmem_ipc::{Client, Errno, Kind, Pool, WaitEnd, Woke};
 use vshmem_mem::{Clock, Deadline, signals_handled};
 use vshmem_sync::field;
-use vshmem_wire::{FutexBucket, Geometry, futex_bucket};
+use vshmem_wire::{FutexBucket, Geometry, Place, RawCell, futex_bucket};
 
 /// An offset in the data pages.
 fn address(pool: &Pool, word: u64) -> u64 {
-    pool.layout().data.offset + word * 8
+    pool.layout().data.offset() + word * 8
 }
 
 fn sleep(me: &Client, offset: u64, word: &AtomicU64) -> Result<WaitEnd, Errno> {
@@ -168,7 +168,7 @@ fn what_is_no_word_of_a_program_is_refused() {
     let pool = pool();
     let me = join(&pool, 10);
     let data = pool.layout().data;
-    for offset in [0, 8, data.offset - 8, data.offset + 2, data.end(), !7] {
+    for offset in [0, 8, data.offset() - 8, data.offset() + 2, data.end(), !7] {
         let wait = me.futex_wait(offset, &mut || true, None, signals_handled());
         assert_eq!(wait, Err(Errno::INVAL), "{offset:#x}");
         assert_eq!(me.futex_wake(offset, 1), Err(Errno::INVAL), "{offset:#x}");
@@ -298,11 +298,14 @@ fn a_damaged_wait_queue_is_found_and_keeps_no_dead_client() {
     let bucket = futex_bucket(here, pool.layout().futexes.count);
     let at = pool.layout().futexes.at(bucket).unwrap();
     let word = AtomicU64::new(0);
-    let store = |at: u64, value: u64| pool.map().store(at, value, Ordering::Relaxed).unwrap();
+    let store = |at: Place<RawCell>, value: u64| {
+        pool.map().store(at.word(), value, Ordering::Relaxed).unwrap()
+    };
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| sleep(&me, here, &word));
         until("asleep", || asleep(&pool) == 1);
-        let head = pool.map().load(field!(at, FutexBucket, head), Ordering::Relaxed).unwrap();
+        let head =
+            pool.map().load(field!(at, FutexBucket, head).word(), Ordering::Relaxed).unwrap();
         // Its count is wrong; its head is nowhere; it is a cycle.
         store(field!(at, FutexBucket, count), 9);
         assert_eq!(pool.check().unwrap().len(), 1);

@@ -1,7 +1,6 @@
 //! Client ids are never used again; what carries the id of a client that has ended.
 
 use std::collections::HashSet;
-use std::mem::offset_of;
 use std::sync::Arc;
 
 use vshmem_ipc::{Client, Errno, WakeScope};
@@ -9,6 +8,7 @@ use vshmem_mem::Ordering;
 use vshmem_wire::{ClientId, ThreadSlot, domain_digest};
 
 use crate::fixture::*;
+use vshmem_sync::field;
 
 #[test]
 fn the_client_ids_of_one_slot_all_differ() {
@@ -85,7 +85,7 @@ fn a_domain_frees_what_its_own_joining_processes_held_and_no_other_ones() {
     // A process of the other domain is in the middle of joining.
     let layout = *pool.layout();
     let slot = layout.threads.at(layout.threads.count as u32 - 1).unwrap();
-    let owner = slot + offset_of!(ThreadSlot, owner) as u64;
+    let owner = field!(slot, ThreadSlot, owner).word();
     let name = ClientId::joining(domain_digest(boot_words(&namesake), 1), 77);
     pool.map().store(owner, name.word(), Ordering::Relaxed).unwrap();
     me.free_joining_slots(me.domain(), &|_| true).unwrap();

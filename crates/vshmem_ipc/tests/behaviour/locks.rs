@@ -22,8 +22,8 @@ struct At<'a>(&'a Client);
 impl At<'_> {
     fn offset(&self, word: &AtomicU64) -> u64 {
         let data = self.0.pool().layout().data;
-        let bytes = data.stride * data.count;
-        data.offset + std::ptr::from_ref(word).addr() as u64 % bytes
+        let bytes = data.end() - data.offset();
+        data.offset() + std::ptr::from_ref(word).addr() as u64 % bytes
     }
 }
 

@@ -49,7 +49,7 @@ fn segment(me: &Client, node: Option<u32>, key: i32, pages: u64) -> (i32, u64) {
 fn place(me: &Client, id: i32) -> u64 {
     let offset = me.shmat(id, true, false, &ROOT).unwrap().offset;
     me.shmdt(id).unwrap();
-    (offset - me.pool().layout().data.offset) / PAGE
+    (offset - me.pool().layout().data.offset()) / PAGE
 }
 
 fn remove(me: &Client, segments: Vec<(i32, u64)>) {
@@ -116,7 +116,7 @@ fn memory_that_is_held_lies_on_the_callers_node() {
     let pool = two_nodes();
     let me = join(&pool, 10);
     let held = me.hold_memory(3 * PAGE, &ROOT, &On(&pool, Some(5))).unwrap();
-    assert_eq!((held.offset - pool.layout().data.offset) / PAGE, 128);
+    assert_eq!((held.offset - pool.layout().data.offset()) / PAGE, 128);
     me.shmdt(held.id).unwrap();
     empty(&pool, &me);
 }

@@ -223,12 +223,12 @@ fn a_long_ring_that_cannot_be_where_its_queue_says_is_none() {
     let id = me.queue();
     lengthen_ring(&me, id);
     let row = pool.objects(vshmem_ipc::Kind::Queue).unwrap()[0];
-    let slot = pool.layout().msg.offset + u64::from(row.index) * pool.layout().msg.stride;
+    let slot = pool.layout().msg.at(row.index).unwrap();
     let at = vshmem_wire::field!(slot, vshmem_wire::MsgSlot, long_ring);
     let units = pool.layout().unit_meta.count;
     // The last begins in the heap, and does not end there.
     for word in [0xffff_ffff, units, units - 6] {
-        pool.map().store(at, word, vshmem_mem::Ordering::Relaxed).unwrap();
+        pool.map().store(at.word(), word, vshmem_mem::Ordering::Relaxed).unwrap();
         let findings = pool.check().unwrap();
         assert!(!findings.is_empty(), "{word}");
         assert!(other.send_now(id, 1, b"x").is_err(), "{word}");

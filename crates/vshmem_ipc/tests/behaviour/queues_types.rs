@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fixture::*;
 use vshmem_ipc::{Caller, Errno, Pool, Receive};
-use vshmem_sync::field;
+use vshmem_sync::{field, load_word};
 use vshmem_wire::MsgSlot;
 
 /// Whether the queue with that index uses its ring.
 fn in_ring(pool: &Pool, index: u32) -> bool {
     let slot = pool.layout().msg.at(index).unwrap();
-    let mode = pool.map().load(field!(slot, MsgSlot, mode), vshmem_mem::Ordering::Acquire).unwrap();
+    let mode = load_word(pool.map(), field!(slot, MsgSlot, mode)).unwrap();
     mode & 1 == 0
 }
 

@@ -2,9 +2,10 @@
 
 use crate::fixture::*;
 use vshmem_ipc::{Beginning, Client, Errno, Kind, PosixOpen, QueueOpen, QueueSize, Receive};
-use vshmem_mem::Ordering;
-use vshmem_sync::field;
-use vshmem_wire::{Area, CELL_BYTES, Geometry, MsgSlot, QueueMode, SemSlot, SemWord, UNIT_BYTES};
+use vshmem_sync::{field, load_word};
+use vshmem_wire::{
+    Area, Geometry, MsgSlot, Place, QueueMode, RawCell, SemSlot, SemWord, UNIT_BYTES,
+};
 
 const MAKE: PosixOpen = PosixOpen {
     read: true,
@@ -16,14 +17,14 @@ const MAKE: PosixOpen = PosixOpen {
 };
 
 /// Where the slot of an object lies.
-fn slot_of(client: &Client, kind: Kind, area: Area, id: i32) -> u64 {
+fn slot_of<T>(client: &Client, kind: Kind, area: Area<T>, id: i32) -> Place<T> {
     let rows = client.pool().objects(kind).expect("a list");
     let row = rows.into_iter().find(|row| client.id_of(*row) == Ok(id)).expect("the object");
-    area.offset + u64::from(row.index) * area.stride
+    area.at(row.index).expect("a slot")
 }
 
-fn load(client: &Client, at: u64) -> u64 {
-    client.pool().map().load(at, Ordering::Acquire).expect("a word of the pool")
+fn load(client: &Client, at: Place<RawCell>) -> u64 {
+    load_word(client.pool().map(), at).expect("a word of the pool")
 }
 
 /// Under the lock the semaphores are closed to operations without it.
@@ -33,8 +34,9 @@ fn operations_that_are_refused_under_the_lock_leave_the_way_without_it_open() {
     let me = join(&pool, 10);
     let id = me.set(6);
     let slot = slot_of(&me, Kind::Semaphore, pool.layout().sem, id);
-    let words = pool.layout().heap.offset + load(&me, field!(slot, SemSlot, words)) * UNIT_BYTES;
-    let is_open = |number: u64| !SemWord::unpack(load(&me, words + number * CELL_BYTES)).slow;
+    let unit = load(&me, field!(slot, SemSlot, words));
+    let words: Place<RawCell> = Place::at(pool.layout().heap.offset() + unit * UNIT_BYTES);
+    let is_open = |number: u64| !SemWord::unpack(load(&me, words.nth(number))).slow;
     me.op(id, &[up(5)]).unwrap();
     for (refused, why) in [(now(zero(5)), Errno::AGAIN), (by(5, i16::MAX), Errno::RANGE)] {
         let array: Vec<_> = (0..5).map(up).chain([refused]).collect();

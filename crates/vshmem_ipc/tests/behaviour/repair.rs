@@ -1,5 +1,7 @@
 use crate::fixture::*;
 use vshmem_mem::Ordering;
+use vshmem_sync::field;
+use vshmem_wire::{DomainSlot, Place, RawCell};
 
 #[test]
 fn a_sound_pool_needs_no_repair() {
@@ -20,7 +22,8 @@ fn the_clients_of_a_dead_domain_are_reaped() {
     dead.op(set, &[undone(up(0))]).unwrap();
     dead.shmat(segment, true, false, &ROOT).unwrap();
     // The client that reaped the domain has died after marking it.
-    let state = pool.layout().domains.at(dead.domain()).unwrap();
+    let slot = pool.layout().domains.at(dead.domain()).unwrap();
+    let state = field!(slot, DomainSlot, state).cell().word();
     let word = pool.map().load(state, Ordering::Relaxed).unwrap();
     pool.map().store(state, (word & !0xffff_ffff) | 2, Ordering::Relaxed).unwrap();
     assert!(!pool.check().unwrap().is_empty());
@@ -38,7 +41,8 @@ fn counters_are_counted_again() {
     let me = join(&pool, 10);
     let segment = me.segment(PRIVATE, 9000, 0).unwrap();
     for cell in [7, 8, 9, 14] {
-        let at = pool.layout().registry + cell * vshmem_wire::CELL_BYTES;
+        let cells = Place::<RawCell>::at(pool.layout().registry.offset());
+        let at = cells.nth(cell).word();
         let word = pool.map().load(at, Ordering::Relaxed).unwrap();
         pool.map().store(at, word + 5, Ordering::Relaxed).unwrap();
     }

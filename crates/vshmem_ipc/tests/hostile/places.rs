@@ -4,7 +4,7 @@ use vshmem_wire::{Area, Layout, PAGE_BYTES, WORD_BYTES};
 
 /// A range of words that belong together.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct WordRange {
     pub name: &'static str,
     pub offset: u64,
     pub words: u64,
@@ -12,10 +12,10 @@ pub struct Place {
     pub each: u64,
 }
 
-impl Place {
-    fn of(name: &'static str, area: Area) -> Self {
-        let each = area.stride / WORD_BYTES;
-        Self { name, offset: area.offset, words: area.stride * area.count / WORD_BYTES, each }
+impl WordRange {
+    fn of<T>(name: &'static str, area: Area<T>) -> Self {
+        let each = size_of::<T>() as u64 / WORD_BYTES;
+        Self { name, offset: area.offset(), words: each * area.count, each }
     }
 
     pub fn word(&self, nth: u64) -> u64 {
@@ -24,31 +24,31 @@ impl Place {
 }
 
 /// Every structure of the pool.
-pub fn all(layout: &Layout) -> Vec<Place> {
+pub fn all(layout: &Layout) -> Vec<WordRange> {
     vec![
-        Place { name: "superblock", offset: 0, words: PAGE_BYTES / WORD_BYTES, each: 1 },
-        Place { name: "registry", offset: layout.registry, words: 128, each: 128 },
-        Place::of("domains", layout.domains),
-        Place::of("clients", layout.clients),
-        Place::of("threads", layout.threads),
-        Place::of("segments", layout.shm),
-        Place::of("sets", layout.sem),
-        Place::of("queues", layout.msg),
-        Place::of("keys of segments", layout.keys[0]),
-        Place::of("keys of sets", layout.keys[1]),
-        Place::of("keys of queues", layout.keys[2]),
-        Place::of("attaches", layout.attaches),
-        Place::of("undos", layout.undos),
-        Place::of("futexes", layout.futexes),
-        Place::of("slabs", layout.slab_meta),
-        Place::of("units", layout.unit_meta),
-        Place::of("extents", layout.extents),
-        Place::of("dirty marks", layout.dirty),
-        Place { each: 1, ..Place::of("heap", layout.heap) },
+        WordRange { name: "superblock", offset: 0, words: PAGE_BYTES / WORD_BYTES, each: 1 },
+        WordRange { name: "registry", offset: layout.registry.offset(), words: 128, each: 128 },
+        WordRange::of("domains", layout.domains),
+        WordRange::of("clients", layout.clients),
+        WordRange::of("threads", layout.threads),
+        WordRange::of("segments", layout.shm),
+        WordRange::of("sets", layout.sem),
+        WordRange::of("queues", layout.msg),
+        WordRange::of("keys of segments", layout.keys[0]),
+        WordRange::of("keys of sets", layout.keys[1]),
+        WordRange::of("keys of queues", layout.keys[2]),
+        WordRange::of("attaches", layout.attaches),
+        WordRange::of("undos", layout.undos),
+        WordRange::of("futexes", layout.futexes),
+        WordRange::of("slabs", layout.slab_meta),
+        WordRange::of("units", layout.unit_meta),
+        WordRange::of("extents", layout.extents),
+        WordRange::of("dirty marks", layout.dirty),
+        WordRange { each: 1, ..WordRange::of("heap", layout.heap) },
     ]
 }
 
-pub fn named(layout: &Layout, names: &[&str]) -> Vec<Place> {
+pub fn named(layout: &Layout, names: &[&str]) -> Vec<WordRange> {
     all(layout).into_iter().filter(|place| names.contains(&place.name)).collect()
 }
 

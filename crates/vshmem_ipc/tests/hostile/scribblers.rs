@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::fixture::*;
 use crate::operations::{ALL, Stage};
-use crate::places::{self, Place, nasty};
+use crate::places::{self, WordRange, nasty};
 use crate::setup::{Setup, address, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 use vshmem_mem::{WAKE, futex_wake, signals_handled};
 use vshmem_sync::field;
-use vshmem_wire::{ThreadSlot, WORD_BYTES};
+use vshmem_wire::{State, ThreadSlot, WaitState};
 
 /// How long the members of one test are troubled.
 const SPAN: Duration = Duration::from_secs(4);
@@ -29,7 +29,7 @@ impl Chance {
     }
 }
 
-fn scribble(pool: &Pool, places: &[Place], chance: &mut Chance) {
+fn scribble(pool: &Pool, places: &[WordRange], chance: &mut Chance) {
     let place = places[chance.next() as usize % places.len()];
     // Mostly near the beginning, where things are in use.
     let wake_scope =
@@ -47,15 +47,17 @@ fn scribble(pool: &Pool, places: &[Place], chance: &mut Chance) {
 /// it has been made to sleep.
 fn release(pool: &Pool) {
     let layout = pool.layout();
-    let zero = |at: u64| pool.map().store(at, 0, Ordering::Relaxed).unwrap();
-    for area in [layout.sem, layout.msg, layout.futexes] {
-        let words = area.stride * area.count / WORD_BYTES;
-        (0..words).for_each(|word| zero(area.offset + word * WORD_BYTES));
+    for target in places::named(layout, &["sets", "queues", "futexes"]) {
+        (0..target.words)
+            .for_each(|word| pool.map().store(target.word(word), 0, Ordering::Relaxed).unwrap());
     }
     for slot in 0..layout.threads.count as u32 {
         let at = layout.threads.at(slot).unwrap();
-        pool.map().store(field!(at, ThreadSlot, wait), 3, Ordering::SeqCst).unwrap();
-        let word = pool.map().futex(field!(at, ThreadSlot, doorbell)).unwrap();
+        let wait_at = field!(at, ThreadSlot, wait).cell();
+        pool.map()
+            .store(wait_at.word(), WaitState::Retry.number().into(), Ordering::SeqCst)
+            .unwrap();
+        let word = pool.map().futex(field!(at, ThreadSlot, doorbell).offset()).unwrap();
         word.fetch_add(WAKE, Ordering::SeqCst);
         futex_wake(word);
     }

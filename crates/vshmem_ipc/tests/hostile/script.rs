@@ -9,7 +9,7 @@ use vshmem_mem::Map;
 
 use super::fixture::{CREATE, Calls, ROOT, undone, up};
 use super::operations::{ALL, Stage};
-use super::places::{Place, nasty};
+use super::places::{WordRange, nasty};
 use super::setup::{Setup, newcomer};
 
 /// What the scribbles of a sequence may hit: a target of the fuzzer.
@@ -105,7 +105,7 @@ impl Bytes<'_> {
 pub fn play(
     setup: &Setup,
     pool: &Arc<Pool>,
-    places: &[Place],
+    places: &[WordRange],
     sequence: &[u8],
     watch: &mut dyn FnMut(&str, &dyn Fn()),
 ) {

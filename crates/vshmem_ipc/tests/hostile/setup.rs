@@ -152,7 +152,7 @@ impl Setup {
 
 /// Where a word of a segment may lie.
 pub fn address(pool: &Pool, word: u64) -> u64 {
-    pool.layout().data.offset + word * 8
+    pool.layout().data.offset() + word * 8
 }
 
 /// A member of the pool, if it will have one.

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use crate::fixture::*;
 use vshmem_ipc::{Errno, Pool};
 use vshmem_sync::field;
-use vshmem_wire::{SemSlot, ShmSlot};
+use vshmem_wire::{DomainSlot, Place, RawCell, SemSlot, ShmSlot};
 
-fn write(pool: &Pool, at: u64, value: u64) {
-    pool.map().store(at, value, Ordering::Relaxed).unwrap();
+fn write(pool: &Pool, at: Place<RawCell>, value: u64) {
+    pool.map().store(at.word(), value, Ordering::Relaxed).unwrap();
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_name_commands_no_terminal() {
     let slot = pool.layout().domains.at(0).unwrap();
     write(
         &pool,
-        field!(slot, vshmem_wire::DomainSlot, name),
+        field!(slot, DomainSlot, name).first(),
         u64::from(u32::from_ne_bytes(*b"\x1b[2J")),
     );
     let name = pool.domains().unwrap()[0].name.clone();

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use vshmem_ipc::Pool;
 
 use crate::operations::{ALL, Stage};
-use crate::places::{self, Place};
+use crate::places::{self, WordRange};
 use crate::setup::{Setup, newcomer};
 use crate::watchdog::Watchdog;
 
@@ -18,7 +18,7 @@ fn cases() -> usize {
 }
 
 /// The words of structures that are in use. Of a thread slot's record, the beginning.
-fn words_in_use(pool: &Pool, place: &Place) -> Vec<u64> {
+fn words_in_use(pool: &Pool, place: &WordRange) -> Vec<u64> {
     let load = |word: u64| pool.map().load(place.word(word), Ordering::Relaxed).unwrap();
     (0..place.words / place.each)
         .map(|nth| nth * place.each..(nth + 1) * place.each)

@@ -50,9 +50,9 @@ impl Stage {
         })
         .expect("a pool");
         let (_, layout) = identify(find(&name).expect("the pool").as_ref()).expect("a superblock");
-        let mut tables = vec![0; layout.data.offset as usize];
+        let mut tables = vec![0; layout.data.offset() as usize];
         File::open(&path).and_then(|file| file.read_exact_at(&mut tables, 0)).expect("its tables");
-        let domains = layout.domains.offset..layout.domains.end();
+        let domains = layout.domains.offset()..layout.domains.end();
         let socket = std::env::temp_dir().join(format!("{name}.sock"));
         let paths = ServerPaths::choose(&name, Some(&socket)).expect("a place for sockets");
         Self { name, path, tables, domains, paths }

@@ -41,7 +41,7 @@ pub fn write_pool(
     if request.dax {
         write_label(file, total, &new.uuid, page)?;
     }
-    lay_out(file, front, layout.data.offset, &new, page)?;
+    lay_out(file, front, layout.data.offset(), &new, page)?;
     write_host_record(file, front, page)
 }
 

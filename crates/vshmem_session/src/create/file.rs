@@ -131,7 +131,7 @@ fn furnish(
         }
     })?;
     write_pool(file, plan, request, owner).map_err(failed("lay out"))?;
-    touch(file, plan.front + plan.layout.data.offset, plan.touched)
+    touch(file, plan.front + plan.layout.data.offset(), plan.touched)
         .map_err(failed("prepare memory of"))
 }
 

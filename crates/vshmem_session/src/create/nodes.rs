@@ -44,7 +44,7 @@ pub struct Part {
 /// Cuts the data pages into a range for each node, at whole pages of `unit` bytes in the file;
 /// `None` when there is not one for each.
 pub fn cut(nodes: &[u32], front: u64, layout: &Layout, unit: u64) -> Option<Vec<NodeRange>> {
-    let start = front + layout.data.offset;
+    let start = front + layout.data.offset();
     let bytes = layout.data.count * PAGE_BYTES;
     let count = nodes.len() as u64;
     if nodes.len() > NODE_RANGES {
@@ -181,7 +181,7 @@ mod tests {
             let mut next = 0;
             for (range, node) in ranges.iter().zip(nodes) {
                 assert_eq!((range.first, range.node), (next, *node));
-                let at = front + layout.data.offset + u64::from(range.first) * PAGE_BYTES;
+                let at = front + layout.data.offset() + u64::from(range.first) * PAGE_BYTES;
                 assert!(range.first == 0 || at.is_multiple_of(unit));
                 next = range.end();
             }
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_parts_of_a_file_are_the_tables_and_a_range_for_each_node() {
         let layout = Geometry::for_size(64 * M).unwrap().layout().unwrap();
-        let data = layout.data.offset;
+        let data = layout.data.offset();
         for page in [4096, 2 * M, 32 * M] {
             let ranges = cut(&[1, 0], 0, &layout, page.max(2 * M)).unwrap();
             let parts = parts(&Placement::RangeEach(vec![1, 0]), &ranges, data, 64 * M, page);

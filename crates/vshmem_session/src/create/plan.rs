@@ -31,7 +31,7 @@ impl Plan {
         let (geometry, layout) = layout_of(request)?;
         let front = if request.dax { DAX_FRONT } else { 0 };
         let total = file_bytes(request, front + layout.total_bytes.max(request.bytes));
-        let backed = if request.backed { total } else { front + layout.data.offset };
+        let backed = if request.backed { total } else { front + layout.data.offset() };
         // Huge pages are few, and cleared when they are backed.
         let touched = if request.huge_page.is_some() { 0 } else { request.prepare };
         let node_ranges = node_ranges(request, front, &layout)?;
@@ -44,7 +44,7 @@ impl Plan {
         let used = self.node_ranges.iter().position(|range| range.pages == 0);
         let ranges = &self.node_ranges[..used.unwrap_or(NODE_RANGES)];
         let page = request.huge_page.unwrap_or(PAGE_BYTES);
-        parts(placement, ranges, self.front + self.layout.data.offset, self.total, page)
+        parts(placement, ranges, self.front + self.layout.data.offset(), self.total, page)
     }
 }
 
@@ -60,7 +60,7 @@ fn node_ranges(
     let unit = match request.huge_page {
         Some(page) => page,
         // Where segments begin on a large page, ranges do.
-        None if layout.data.offset.is_multiple_of(LARGE_PAGE) => LARGE_PAGE,
+        None if layout.data.offset().is_multiple_of(LARGE_PAGE) => LARGE_PAGE,
         None => PAGE_BYTES,
     };
     let cut = cut(nodes, front, layout, unit).ok_or_else(|| CreateError::Cut {

@@ -91,7 +91,7 @@ fn lay_out(link: &dyn Link, layout: &Layout, new: &NewPool) -> Result<(), rustix
     for at in (0..link.bytes()).step_by(PORTION as usize) {
         link.back(at, PORTION.min(link.bytes() - at), true)?;
     }
-    let bytes = layout.data.offset as usize;
+    let bytes = layout.data.offset() as usize;
     let mapping = link.map(0, bytes, Protection::READ_WRITE)?;
     Pool::format(&Map::of(mapping), new).map_err(|_| rustix::io::Errno::INVAL)
 }

@@ -42,7 +42,7 @@ fn give_ranges(path: &Path) -> usize {
     });
     pool[end..end + 8].copy_from_slice(&checksum.to_ne_bytes());
     fs::write(path, &pool).unwrap();
-    let data = usize::try_from(geometry.layout().unwrap().data.offset).unwrap();
+    let data = usize::try_from(geometry.layout().unwrap().data.offset()).unwrap();
     data + half as usize * 4096
 }
 

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value, load_word};
-use vshmem_wire::{MOST_QUEUE_MESSAGES, MOST_QUEUE_MESSAGE_BYTES, MsgSlot, ObjectHeader};
+use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MsgSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -105,7 +105,9 @@ pub(crate) fn set_owner(
             return Ok(Abandon(Errno::BADF));
         }
         match wanted(Permission::read(context.pool().map(), queue.slot.header())?) {
-            Ok(new) => table::set_owner(txn, queue.slot.header(), new.uid, new.gid, new.mode).map(Commit),
+            Ok(new) => {
+                table::set_owner(txn, queue.slot.header(), new.uid, new.gid, new.mode).map(Commit)
+            }
             Err(errno) => Ok(Abandon(errno)),
         }
     })

@@ -5,7 +5,9 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
-use vshmem_wire::{ATTACHED_QUEUE, AttachCount, ClientId, Layout, MsgSlot, ObjectHeader, ObjectName, ObjectState};
+use vshmem_wire::{
+    ATTACHED_QUEUE, AttachCount, ClientId, Layout, MsgSlot, ObjectName, ObjectState,
+};
 
 use crate::context::Context;
 use crate::error::{Failure, broken};

@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState};
+use vshmem_wire::{MsgSlot, ObjectState};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::change;
 use crate::pool::clients::slot_of;
-use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::id::ObjectSlot;
 use crate::pool::limits::limit_name;
 use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::table;

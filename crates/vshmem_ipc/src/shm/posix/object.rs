@@ -2,11 +2,11 @@
 
 use rustix::io::Errno;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ObjectHeader, ObjectState, Place, ShmSlot};
+use vshmem_wire::{ObjectState, Place, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::pool::id::{Kind, ObjectSlot};
+use crate::pool::id::ObjectSlot;
 use crate::registry::name;
 use crate::registry::table::SlotState;
 use crate::shm::segment;

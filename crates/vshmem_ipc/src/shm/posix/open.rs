@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{AttachCount, Layout, ObjectHeader, ObjectState, PERM_BITS, ShmSlot};
+use vshmem_wire::{AttachCount, Layout, ObjectState, PERM_BITS, ShmSlot};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
@@ -96,7 +96,8 @@ fn open_existing(
             return Ok(Abandon(Errno::EXIST));
         }
         let slot = table::segment_at(layout, object_slot.index)?;
-        if let Err(errno) = Permission::read(pool.map(), slot.header())?.allow_file(caller, wanted) {
+        if let Err(errno) = Permission::read(pool.map(), slot.header())?.allow_file(caller, wanted)
+        {
             return Ok(Abandon(errno));
         }
         count_descriptor(context, txn, layout, object_slot)

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{field, load_value, load_word};
-use vshmem_wire::{AttachCount, ObjectHeader, ObjectName, PAGE_BYTES, PERM_BITS, Place, RawCell, ShmSlot};
+use vshmem_wire::{AttachCount, ObjectName, PAGE_BYTES, PERM_BITS, Place, RawCell, ShmSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
