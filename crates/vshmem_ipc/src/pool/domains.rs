@@ -36,23 +36,23 @@ pub(crate) fn other_alive_domains(
     pool: &Pool,
     own: u32,
 ) -> impl Iterator<Item = Result<(u32, Place<DomainSlot>), Fault>> {
-    let look = |index| -> Result<Option<(u32, Place<DomainSlot>, Option<DomainState>)>, Fault> {
+    // `None` behind the last: slots are taken from the first on, so those behind one that has never
+    // been taken are free.
+    let look = |index| -> Result<Option<Option<DomainState>>, Fault> {
         let slot = slot_at(pool.layout(), index)?;
         let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
-        // Slots are taken from the first on: the slots behind one that has never been taken are
-        // free.
         let never = state == Some(DomainState::Free)
             && load_value(pool.map(), field!(slot, DomainSlot, epoch))? == 0;
-        Ok((!never).then_some((index, slot, state)))
+        Ok((!never).then_some(state))
     };
-    (0..pool.layout().domains.count as u32).map(look).map_while(Result::transpose).filter_map(
-        move |found| match found {
-            Ok((index, slot, state)) => {
-                (index != own && state == Some(DomainState::Alive)).then_some(Ok((index, slot)))
-            }
-            Err(fault) => Some(Err(fault)),
-        },
-    )
+    let states = (0..pool.layout().domains.count as u32).map(look).map_while(Result::transpose);
+    (0..).zip(states).filter_map(move |(index, state)| match state {
+        Ok(Some(DomainState::Alive)) if index != own => {
+            Some(slot_at(pool.layout(), index).map(|slot| (index, slot)))
+        }
+        Ok(_) => None,
+        Err(fault) => Some(Err(fault)),
+    })
 }
 
 /// Digest of the domain in a slot: what its joining processes are called by.

@@ -8,6 +8,9 @@ use vshmem_wire::{
 
 use crate::pool::clients::slot_of;
 
+/// A record, and the cell that leads to it.
+pub(crate) type FoundRecord = (Place<AttachSlot>, Place<RawCell>);
+
 pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<Place<AttachSlot>, Fault> {
     layout
         .attaches
@@ -21,7 +24,7 @@ pub(crate) fn find_record(
     layout: &Layout,
     client: ClientId,
     held: u32,
-) -> Result<Option<(Place<AttachSlot>, Place<RawCell>)>, Fault> {
+) -> Result<Option<FoundRecord>, Fault> {
     find_where(txn, layout, client, |word| word == held)
 }
 
@@ -43,7 +46,7 @@ fn find_where(
     layout: &Layout,
     client: ClientId,
     is_it: impl Fn(u32) -> bool,
-) -> Result<Option<(Place<AttachSlot>, Place<RawCell>)>, Fault> {
+) -> Result<Option<FoundRecord>, Fault> {
     let mut link = field!(slot_of(layout, client)?, ClientSlot, attaches);
     for _ in 0..=layout.attaches.count {
         let Some(record) = txn.get(link)?.checked_sub(1) else {
