@@ -100,6 +100,7 @@ check: check-c
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace --document-private-items
+	$(CARGO) test --quiet --profile quick --doc -p vshmem_wire
 	$(CARGO) test --quiet --profile quick -p vshmem_structure
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else \
 		echo 'not checked: advisories (cargo install --locked cargo-deny)'; fi

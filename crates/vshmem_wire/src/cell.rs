@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::Place;
+use crate::place::Place;
 
 /// Bytes of a cell.
 pub const CELL_BYTES: u64 = 16;
@@ -20,6 +20,22 @@ pub struct RawCell {
     pub word: u64,
     /// How often it was written.
     pub tag: u64,
+}
+
+impl Place<RawCell> {
+    /// The word of a cell, for who does not ask whether it was written.
+    #[inline]
+    #[must_use]
+    pub const fn word(self) -> Place<u64> {
+        Place::at(self.offset() + core::mem::offset_of!(RawCell, word) as u64)
+    }
+
+    /// The tag of a cell, for who only asks whether it was written.
+    #[inline]
+    #[must_use]
+    pub const fn tag(self) -> Place<u64> {
+        Place::at(self.offset() + core::mem::offset_of!(RawCell, tag) as u64)
+    }
 }
 
 /// What a cell held at one moment.

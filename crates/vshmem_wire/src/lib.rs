@@ -20,6 +20,7 @@ mod name;
 mod node_range;
 mod object;
 mod place;
+mod registry;
 mod semaphore;
 mod superblock;
 
@@ -49,10 +50,10 @@ pub use object::{
     RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_SHIFT, SemSlot, ShmSlot, UndoSlot,
 };
 pub use place::{At, Place};
+pub use registry::{PAGE_BINS, Registry};
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{
-    FORMAT_VERSION, HOST_RECORD_OFFSET, HostRecord, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry,
-    Superblock,
+    FORMAT_VERSION, HOST_RECORD_OFFSET, HostRecord, MAGIC, POOL_NAME_BYTES, Superblock,
 };
 
 /// Bytes in a page of the pool: the granule of segments. Fixed by the format, whatever the CPU.

@@ -1,6 +1,6 @@
 //! The three kinds of object, and what belongs to them.
 
-use crate::{CELL_BYTES, RawCell};
+use crate::{CELL_BYTES, Place, RawCell};
 
 /// The mode bits that System V keeps of an object's mode.
 pub const PERM_BITS: u32 = 0o777;
@@ -187,6 +187,21 @@ pub struct MsgSlot {
     /// openings. It is 0 from then on.
     pub long_ring_rarity: RawCell,
 }
+
+macro_rules! objects {
+    ($($slot:ty),*) => {
+        $(impl Place<$slot> {
+            /// What the object has in common with those of other kinds.
+            #[inline]
+            #[must_use]
+            pub const fn header(self) -> Place<ObjectHeader> {
+                Place::at(self.offset() + core::mem::offset_of!($slot, header) as u64)
+            }
+        })*
+    };
+}
+
+objects!(ShmSlot, SemSlot, MsgSlot);
 
 /// In [`AttachSlot::segment`]: the record counts descriptors of a queue.
 pub const ATTACHED_QUEUE: u32 = 1 << 31;

@@ -2,29 +2,18 @@
 
 use core::marker::PhantomData;
 
-use crate::{MsgSlot, ObjectHeader, RawCell, SemSlot, ShmSlot};
-
 /// A structure of type `T` at a byte offset of the pool.
 ///
 /// Places come from the layout ([`crate::Area::at`], [`crate::Layout`]) and from other places
 /// ([`field!`](crate::field)). So a field of a segment cannot be looked for in the slot of a
-/// semaphore set:
+/// semaphore set, nor a word where a cell is: `WrongPlaces` below has what must not compile.
 ///
 /// ```
-/// use vshmem_wire::{Geometry, RawCell, Place, SemSlot, ShmSlot, field};
+/// use vshmem_wire::{Geometry, Place, RawCell, ShmSlot, field};
 ///
 /// let layout = Geometry::for_size(16 << 20)?.layout()?;
 /// let slot: Place<ShmSlot> = layout.shm.at(0).expect("a slot");
 /// let pages: Place<RawCell> = field!(slot, ShmSlot, pages);
-/// # Ok::<(), vshmem_wire::GeometryError>(())
-/// ```
-///
-/// ```compile_fail,E0308
-/// use vshmem_wire::{Geometry, SemSlot, ShmSlot, field};
-///
-/// let layout = Geometry::for_size(16 << 20)?.layout()?;
-/// let sem_slot = layout.sem.at(0).expect("a slot");
-/// let pages = field!(sem_slot, ShmSlot, pages);
 /// # Ok::<(), vshmem_wire::GeometryError>(())
 /// ```
 ///
@@ -81,37 +70,6 @@ impl<T, const N: usize> Place<[T; N]> {
         self.first().nth(index)
     }
 }
-
-impl Place<RawCell> {
-    /// The word of a cell, for who does not ask whether it was written.
-    #[inline]
-    #[must_use]
-    pub const fn word(self) -> Place<u64> {
-        Place::at(self.offset + core::mem::offset_of!(RawCell, word) as u64)
-    }
-
-    /// The tag of a cell, for who only asks whether it was written.
-    #[inline]
-    #[must_use]
-    pub const fn tag(self) -> Place<u64> {
-        Place::at(self.offset + core::mem::offset_of!(RawCell, tag) as u64)
-    }
-}
-
-macro_rules! objects {
-    ($($slot:ty),*) => {
-        $(impl Place<$slot> {
-            /// What the object has in common with those of other kinds.
-            #[inline]
-            #[must_use]
-            pub const fn header(self) -> Place<ObjectHeader> {
-                Place::at(self.offset + core::mem::offset_of!($slot, header) as u64)
-            }
-        })*
-    };
-}
-
-objects!(ShmSlot, SemSlot, MsgSlot);
 
 // By hand: a derive asks the same of `T`.
 impl<T> Clone for Place<T> {
@@ -177,3 +135,86 @@ macro_rules! field {
         )
     };
 }
+
+/// What must not compile. Each is beside the same with the right type, which must.
+///
+/// A slot of another kind:
+/// ```
+/// # use vshmem_wire::{Layout, ShmSlot, field};
+/// fn pages(layout: &Layout) {
+///     field!(layout.shm.at(0).unwrap(), ShmSlot, pages);
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// # use vshmem_wire::{Layout, ShmSlot, field};
+/// fn pages(layout: &Layout) {
+///     field!(layout.sem.at(0).unwrap(), ShmSlot, pages);
+/// }
+/// ```
+/// What is common to all objects, of what is none:
+/// ```
+/// # use vshmem_wire::{Layout, ObjectHeader, Place};
+/// fn header(layout: &Layout) -> Place<ObjectHeader> {
+///     layout.msg.at(0).unwrap().header()
+/// }
+/// ```
+/// ```compile_fail,E0599
+/// # use vshmem_wire::{Layout, ObjectHeader, Place};
+/// fn header(layout: &Layout) -> Place<ObjectHeader> {
+///     layout.undos.at(0).unwrap().header()
+/// }
+/// ```
+/// A cell where a word is wanted:
+/// ```
+/// # use vshmem_wire::{Place, ThreadSlot, field};
+/// fn word(slot: Place<ThreadSlot>) -> Place<u64> {
+///     field!(slot, ThreadSlot, intent_head)
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// # use vshmem_wire::{Place, ThreadSlot, field};
+/// fn word(slot: Place<ThreadSlot>) -> Place<u64> {
+///     field!(slot, ThreadSlot, owner)
+/// }
+/// ```
+/// What a thread waits for, of another kind of wait:
+/// ```
+/// # use vshmem_wire::{Place, ReceiveWait, ThreadSlot, field};
+/// fn mtype(slot: Place<ThreadSlot>) {
+///     field!(slot.receive_wait(), ReceiveWait, mtype);
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// # use vshmem_wire::{Place, ReceiveWait, ThreadSlot, field};
+/// fn mtype(slot: Place<ThreadSlot>) {
+///     field!(slot.send_wait(), ReceiveWait, mtype);
+/// }
+/// ```
+/// The states of something else:
+/// ```
+/// # use vshmem_wire::{ClientSlot, ClientState, Place, StateCell, field};
+/// fn state(slot: Place<ClientSlot>) -> Place<StateCell<ClientState>> {
+///     field!(slot, ClientSlot, state)
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// # use vshmem_wire::{ClientSlot, DomainState, Place, StateCell, field};
+/// fn state(slot: Place<ClientSlot>) -> Place<StateCell<DomainState>> {
+///     field!(slot, ClientSlot, state)
+/// }
+/// ```
+/// A ring of another length:
+/// ```
+/// # use vshmem_wire::{MsgSlot, Place, RING_SLOTS, RawCell, field};
+/// fn ring(slot: Place<MsgSlot>) -> Place<[RawCell; RING_SLOTS]> {
+///     field!(slot, MsgSlot, ring)
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// # use vshmem_wire::{LONG_RING_SLOTS, MsgSlot, Place, RawCell, field};
+/// fn ring(slot: Place<MsgSlot>) -> Place<[RawCell; LONG_RING_SLOTS]> {
+///     field!(slot, MsgSlot, ring)
+/// }
+/// ```
+#[cfg(doctest)]
+pub struct WrongPlaces;

@@ -1,6 +1,6 @@
-//! The first page of a pool, and the registry's own words behind it.
+//! The first page of a pool.
 
-use crate::{Geometry, NODE_RANGES, NodeRange, Place, RawCell};
+use crate::{Geometry, NODE_RANGES, NodeRange, Place};
 
 /// The first eight bytes of every pool.
 pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
@@ -8,8 +8,6 @@ pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
 pub const FORMAT_VERSION: u32 = 9;
 /// Bytes of a pool's name, padded with zeros.
 pub const POOL_NAME_BYTES: usize = 64;
-/// Size classes of free extents: bin `b` holds extents of `2^b ..= 2^(b+1)-1` pages.
-pub const PAGE_BINS: usize = 40;
 
 /// What never changes after creation. At offset 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,58 +91,11 @@ impl HostRecord {
     pub const PLACE: Place<Self> = Place::at(HOST_RECORD_OFFSET);
 }
 
-/// The registry: words that the registry lock protects, in the second page.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Registry {
-    /// The registry lock.
-    pub lock: RawCell,
-    /// Free object slots per kind: first of the queue.
-    pub free_head: [RawCell; 3],
-    /// Free object slots per kind: last of the queue.
-    pub free_tail: [RawCell; 3],
-    /// Live objects per kind.
-    pub in_use: [RawCell; 3],
-    /// Highest object slot ever used per kind, plus one: what `*_INFO` walks to.
-    pub high_water: [RawCell; 3],
-    /// Where to look for a free attach record first.
-    pub attach_hint: RawCell,
-    /// Pages in live segments.
-    pub pages_used: RawCell,
-    /// Highest client slot ever used, plus one.
-    pub clients_high: RawCell,
-    /// Counts deaths processed; waiters that see it change look again.
-    pub deaths: RawCell,
-    /// First free extent of each size class.
-    pub page_bins: [RawCell; PAGE_BINS],
-    /// Highest extent slot ever used, plus one.
-    pub extents_high: RawCell,
-    /// First unused extent slot below that, plus one.
-    pub extents_unused: RawCell,
-    /// The extent that is being cleaned, plus one.
-    pub cleaning: RawCell,
-    /// Id of the client that cleans it.
-    pub cleaner: RawCell,
-    /// Free client slots: the one that became free first, plus one.
-    pub free_clients: RawCell,
-    /// The one that became free last, plus one.
-    pub free_clients_last: RawCell,
-    /// 1 while some client may have announced its end: a call that asks about objects looks for
-    /// those that are gone by now.
-    pub leavers: RawCell,
-    /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid
-    /// there start above it. Raised outside any lock.
-    pub tag_floor: RawCell,
-    /// 1 once a thread has slept by address: until then the end of a client wakes none.
-    pub futexes_used: RawCell,
-}
-
 const _: () = assert!(
     size_of::<Superblock>() <= HOST_RECORD_OFFSET as usize
         && HOST_RECORD_OFFSET as usize + size_of::<HostRecord>() <= 4096,
     "the superblock and the host's words are one page"
 );
-const _: () = assert!(size_of::<Registry>() <= 4096, "the registry's words are one page");
 const _: () = assert!(size_of::<Superblock>().is_multiple_of(8), "the superblock is made of words");
 
 #[cfg(test)]

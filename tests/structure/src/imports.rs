@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
 use crate::tree::{Crate, SourceFile};
@@ -218,12 +219,20 @@ fn paths(file: &SourceFile) -> Vec<Vec<String>> {
 
 struct Paths(Vec<Vec<String>>);
 
-/// Whether an item is there for the tests of its file alone.
+/// Whether an item is there for the tests of its file alone: `cfg(test)`, `cfg(all(test, ...))`.
 #[must_use]
 pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
+    fn is_test(condition: &syn::Meta) -> bool {
+        match condition {
+            syn::Meta::List(list) if list.path.is_ident("all") => list
+                .parse_args_with(Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated)
+                .is_ok_and(|all| all.iter().any(is_test)),
+            condition => condition.path().is_ident("test"),
+        }
+    }
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
-            && attribute.parse_args::<syn::Ident>().is_ok_and(|condition| condition == "test")
+            && attribute.parse_args::<syn::Meta>().is_ok_and(|condition| is_test(&condition))
     })
 }
 

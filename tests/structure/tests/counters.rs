@@ -6,11 +6,11 @@ use vshmem_structure::{crates, root};
 
 /// Fields that are not counted up, and copies of such that are. What wraps in a counter is thought
 /// about once: a new field goes here or into docs/internals/wire-format.md, under "Counters".
-const NO_COUNTERS: [(&str, &str); 18] = [
+const NO_COUNTERS: [(&str, &str); 25] = [
     ("RawCell", "word"),
     (
         "DomainSlot",
-        "state boot_id pid_namespace renewed agent name address rates agent_thread born notify heard",
+        "state boot_id pid_namespace renewed agent name address rates agent_words born notify heard",
     ),
     // The epoch is a copy of its domain's.
     (
@@ -22,9 +22,16 @@ const NO_COUNTERS: [(&str, &str); 18] = [
     ("IntentEntry", "offset old tag new"),
     (
         "ThreadSlot",
-        "owner task wait kind object next previous blocked result message process_ref count \
-         argument size ops intent_lock more_intents intents",
+        "owner task wait kind object next previous blocked result message process_ref awaited \
+         intent_lock more_intents intents",
     ),
+    ("AgentWords", "thread wake asked spare"),
+    ("SemaphoreWait", "count set_sequence undo operations"),
+    ("ReceiveWait", "mode mtype room queue_sequence"),
+    ("SendWait", "unused size"),
+    ("AddressWait", "unused offset"),
+    ("NotifyWait", "unused number"),
+    ("StateCell", "cell states"),
     ("ExtentSlot", "state first pages before after next previous spare"),
     ("FutexBucket", "lock head tail spare"),
     ("SlabMeta", "class run"),

@@ -109,9 +109,8 @@ impl Checker<'_> {
             room.threads += u32::from(owner != 0 && !self.pool.is_of_dead(owner)?);
         }
         for client in 0..self.layout.clients.count as u32 {
-            let slot = client_at(self.layout, client)?;
-            room.clients +=
-                u32::from(self.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free));
+            let state = self.state(field!(client_at(self.layout, client)?, ClientSlot, state))?;
+            room.clients += u32::from(state != Some(ClientState::Free));
         }
         for record in 0..self.layout.attaches.count as u32 {
             let at = attach_at(self.layout, record)?;
