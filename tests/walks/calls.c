@@ -1,4 +1,5 @@
-// The calls that are walked, each between two breakpoints, on a pool and after all that happens only once: calls WALK
+// The calls that are walked, each between two breakpoints, on a pool and after all that happens
+// only once: calls WALK
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static int must(int result)
 	return result;
 }
 
-// What is done once a second at most is not due for a while after the calls that come before the walk.
+// What is done once a second at most is not due in a walk, after the calls that come before it.
 static void await_second(void)
 {
 	time_t begun = time(NULL);
@@ -75,8 +76,8 @@ static char state_of(pid_t process)
 	return end ? end[2] : 0;
 }
 
-// Until a process has slept for a while. It is not asked by its set: that would take the set's lock, from a thread that the tracer
-// delays.
+// Until a process has slept for a while. It is not asked by its set: that would take the set's
+// lock, from a thread that the tracer delays.
 static void await_sleep(pid_t process)
 {
 	for (int looks = 0; looks < 10; looks++) {
@@ -142,7 +143,7 @@ static void msgsnd_at_once(void)
 	must(msgctl(id, IPC_RMID, NULL));
 }
 
-// The ring is full, so that it is closed, and the message goes to the list behind those of the ring.
+// The ring is full, so that it is closed, and the message goes to the list behind those of it.
 static void msgsnd_to_full_ring(void)
 {
 	int other = queue_of(RING + 2), id = queue_of(RING);
@@ -163,7 +164,8 @@ static void msgsnd_to_list(void)
 	must(msgctl(id, IPC_RMID, NULL));
 }
 
-// Killed with an adjustment, with a segment attached, and asleep; the agent is stopped, so its parent finds it.
+// Killed with an adjustment, with a segment attached, and asleep. The agent is stopped, so its
+// parent finds it.
 static pid_t victim(int set, int segment)
 {
 	pid_t child = must(fork());
@@ -183,7 +185,9 @@ static pid_t victim(int set, int segment)
 
 static void death_of_child(void)
 {
-	int set = must(semget(IPC_PRIVATE, 1, 0600)), segment = must(shmget(IPC_PRIVATE, 4096, 0600)), status;
+	int set = must(semget(IPC_PRIVATE, 1, 0600));
+	int segment = must(shmget(IPC_PRIVATE, 4096, 0600));
+	int status;
 	must(waitpid(victim(set, segment), &status, 0));
 	pid_t child = victim(set, segment);
 	WALKED(waitpid(child, &status, 0));

@@ -1,7 +1,9 @@
 // Which functions of a library a call enters, each once, in the order of their first entry.
 //   trace LIBRARY OUT COMMAND... <ADDRESSES
-// ADDRESSES: the functions of LIBRARY by their offset in it, one hexadecimal number a line. OUT gets those that are entered. COMMAND runs
-// until a breakpoint of its own: there the call begins, and with the next one it ends. Children run untraced.
+// ADDRESSES: the functions of LIBRARY by their offset in it, one hexadecimal number a line. OUT gets
+// a line for each that is entered: its own, and then those to which it and its callers return, as
+// far as they lie in the library. COMMAND runs until a breakpoint of its own: there the call begins,
+// and with the next one it ends. Children run untraced.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BREAKPOINT = 0xcc, TAKEN = 1 << 17 };
+enum { BREAKPOINT = 0xcc, TAKEN = 1 << 17, DEEP = 200 };
 
 struct place {
 	unsigned long at;
@@ -83,6 +85,20 @@ static void clear(pid_t process, unsigned long begin, struct place *place)
 	place->is_set = 0;
 }
 
+// The callers, by the chain of frame pointers: the callee has not made its frame yet.
+static void print_callers(pid_t process, unsigned long begin, unsigned long stack,
+			  unsigned long frame, FILE *out)
+{
+	unsigned long end = begin + places[count - 1].at;
+	unsigned long back = (unsigned long)ptrace(PTRACE_PEEKDATA, process, stack, 0);
+	for (int i = 0; i < DEEP && back >= begin && back < end; i++) {
+		fprintf(out, " %lx", back - begin);
+		back = (unsigned long)ptrace(PTRACE_PEEKDATA, process, frame + 8, 0);
+		frame = (unsigned long)ptrace(PTRACE_PEEKDATA, process, frame, 0);
+	}
+	fputc('\n', out);
+}
+
 // A function is entered: its breakpoint has done its work. False where there is none of ours.
 static int enter(pid_t process, unsigned long begin, FILE *out)
 {
@@ -92,7 +108,8 @@ static int enter(pid_t process, unsigned long begin, FILE *out)
 	struct place *place = place_at(registers.rip - 1 - begin);
 	if (!place || !place->is_set)
 		return 0;
-	fprintf(out, "%lx\n", place->at);
+	fprintf(out, "%lx", place->at);
+	print_callers(process, begin, registers.rsp, registers.rbp, out);
 	clear(process, begin, place);
 	registers.rip -= 1;
 	if (ptrace(PTRACE_SETREGS, process, 0, &registers))
@@ -124,7 +141,7 @@ static int follow(pid_t process, const char *library, FILE *out)
 			fail("ptrace: continue");
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status) || calls != 2) {
-		fprintf(stderr, "trace: the command has ended with %#x, after %d breakpoints\n", status, calls);
+		fprintf(stderr, "trace: it has ended with %#x, after %d breakpoints\n", status, calls);
 		return 1;
 	}
 	return 0;
