@@ -1,9 +1,9 @@
 // Which functions of a library a call enters, each once, in the order of their first entry.
 //   trace LIBRARY OUT COMMAND... <ADDRESSES
-// ADDRESSES: the functions of LIBRARY by their offset in it, one hexadecimal number a line. OUT gets
-// a line for each that is entered: its own, and then those to which it and its callers return, as
-// far as they lie in the library. COMMAND runs until a breakpoint of its own: there the call begins,
-// and with the next one it ends. Children run untraced.
+// ADDRESSES: the functions of LIBRARY by their offset in it, one hexadecimal number a line. OUT
+// gets a line for each that is entered: its own, and then those to which it and its callers return,
+// as far as they lie in the library. COMMAND runs until a breakpoint of its own: there the call
+// begins, and with the next one it ends. Children run untraced.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
