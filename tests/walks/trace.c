@@ -141,7 +141,8 @@ static int follow(pid_t process, const char *library, FILE *out)
 			fail("ptrace: continue");
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status) || calls != 2) {
-		fprintf(stderr, "trace: it has ended with %#x, after %d breakpoints\n", status, calls);
+		fprintf(stderr, "trace: ended with %#x, after %d breakpoints\n", status,
+			calls);
 		return 1;
 	}
 	return 0;

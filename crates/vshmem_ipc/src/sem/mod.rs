@@ -15,7 +15,6 @@
 //! without need costs time and does no other harm.
 
 pub(crate) mod array;
-pub(crate) mod await_word;
 pub(crate) mod control;
 pub(crate) mod create;
 pub(crate) mod fast;
@@ -27,4 +26,3 @@ pub(crate) mod serve;
 pub(crate) mod set;
 pub(crate) mod status;
 pub(crate) mod undo;
-pub(crate) mod undo_records;

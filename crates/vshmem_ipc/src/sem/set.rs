@@ -9,7 +9,7 @@ use vshmem_sync::{
     structure,
 };
 use vshmem_wire::{
-    CELL_BYTES, Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, ProcessRef, SemSlot,
+    CELL_BYTES, Cell, ClientId, ClientSlot, Layout, ObjectHeader, ObjectState, ProcessRef, SemSlot,
     SemWord, UndoSlot, WORD_BYTES, tag_at,
 };
 
@@ -22,7 +22,6 @@ use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, SlotState};
-use crate::sem::undo_records;
 use crate::wait::wait_queue::WaitQueue;
 
 /// Looks at what was counted, until nothing has come between.
@@ -298,6 +297,12 @@ pub(crate) struct Records<'a> {
     number: u32,
 }
 
+/// Offset of an undo record.
+#[inline]
+pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
+    layout.undos.at(record).ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
+}
+
 impl UndoRecords for Records<'_> {
     fn check_current(&self) -> Result<bool, Fault> {
         self.set.has_memory(self.pool)
@@ -306,7 +311,7 @@ impl UndoRecords for Records<'_> {
     fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         // What a peer wrote there may be any number.
-        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(None) };
+        let Ok(at) = undo_at(layout, record) else { return Ok(None) };
         if load_value(map, field!(at, UndoSlot, set))? != self.set.index + 1 {
             return Ok(None);
         }
@@ -319,7 +324,7 @@ impl UndoRecords for Records<'_> {
 
     fn operator(&self, record: u32) -> Result<u32, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
-        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(0) };
+        let Ok(at) = undo_at(layout, record) else { return Ok(0) };
         let Some(client) = ClientId::of(load_word(map, field!(at, UndoSlot, client))?) else {
             return Ok(0);
         };

@@ -5,7 +5,7 @@ use vshmem_mem::{Map, Ordering, spin_hint};
 use vshmem_wire::{Cell, ThreadSlot};
 
 use super::context::LockContext;
-use super::record::carry_out;
+use super::intent::carry_out;
 use super::word::{COMMITTED, FREE, LockWord, taken};
 use crate::cell::{field, load_cell};
 use crate::fault::Fault;

@@ -22,20 +22,6 @@ pub struct LockContext<'a> {
 }
 
 impl LockContext<'_> {
-    /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock
-    /// has no locks), behind them, or not aligned.
-    ///
-    /// # Errors
-    /// When it is such a one.
-    #[inline]
-    pub(crate) fn check_lock(&self, offset: u64) -> Result<(), Fault> {
-        let inside = (vshmem_wire::PAGE_BYTES..self.words_end).contains(&offset);
-        if inside && offset.is_multiple_of(vshmem_wire::CELL_BYTES) {
-            return Ok(());
-        }
-        Err(Fault::corrupt(offset, "a lock where none can be"))
-    }
-
     /// Offset of a thread slot.
     ///
     /// # Errors
