@@ -299,7 +299,7 @@ pub struct ThreadSlot {
     pub argument: u64,
     /// Bytes wanted or offered; for semaphores the waiter's undo record, plus one.
     pub size: u64,
-    /// Semaphore operations, one a word: number, flags and operation. For receivers the first
+    /// Semaphore operations, one a word ([`Operation`](crate::Operation)). For receivers the first
     /// word is the sequence of the queue.
     pub ops: [u64; INLINE_OPS],
     /// Offset of the lock that the intent record belongs to.

@@ -47,7 +47,7 @@ pub use object::{
     RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES,
     RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_SHIFT, SemSlot, ShmSlot, UndoSlot,
 };
-pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
+pub use semaphore::{Adjustment, ArrayState, ArrayWord, Operation, SemWord};
 pub use superblock::{
     FORMAT_VERSION, HOST_RECORD_OFFSET, HostRecord, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry,
     Superblock,

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot,
-    WaitKind, WaitState,
+    ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, Operation, SemSlot, SemWord,
+    ThreadSlot, WaitKind, WaitState,
 };
 
 use crate::check::checker::{Checker, name_of};
@@ -20,7 +20,6 @@ use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
-use crate::sem::operation::Operation;
 use crate::sem::set;
 use crate::wait::wait_queue::WaitQueue;
 

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
 use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
 use vshmem_sync::{Fault, LockContext, Polled, SlotGuard, Txn, field};
-use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
+use vshmem_wire::{INLINE_OPS, ObjectHeader, Operation, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -17,10 +17,9 @@ use crate::pool::id::ObjectSlot;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::Caller;
 use crate::registry::table::MOST_TRIES;
-use crate::sem::array::{self, OwnRecord, Staged, blocked_at, perform, reopen};
 use crate::sem::fast::{self, FEW};
-use crate::sem::operation::Operation;
 use crate::sem::set::{self, Set};
+use crate::sem::under_lock::{self, OwnRecord, Staged, blocked_at, perform, reopen};
 use crate::sem::{serve, undo};
 use crate::wait::sleep::{self, Woken};
 use crate::wait::wait_queue::{self, WakeList, errno_of};
@@ -298,7 +297,7 @@ fn try_under_lock(
             }
             Staged::Done => {
                 txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
-                let more = array::serve(txn, pool, set, &mut wakes)?;
+                let more = under_lock::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
                 Ok(Commit(AttemptResult::Done { more }))
             }

@@ -16,8 +16,8 @@ use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::pool::threads::Dead;
 use crate::registry::table::{self, SlotState};
-use crate::sem::array::operations_of;
 use crate::sem::set::{Set, undo_at};
+use crate::sem::under_lock::operations_of;
 use crate::sem::{serve, undo};
 
 /// Applies and frees one undo record, for a process that has ended.

@@ -150,7 +150,8 @@ fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>)
         return ((SOON * 2u32.saturating_pow(looked / 4)).min(BOUND), None);
     }
     // Short sleeps are made with the simpler call.
-    match living_agent(context).filter(|_| looked > 0) {
+    let agent = if looked > 0 { living_agent(context) } else { None };
+    match agent {
         None => (NOTIFIABLE, None),
         Some((word, expected)) => (GUARDED, Some(SecondWord { word, expected, alone: NOTIFIABLE })),
     }
