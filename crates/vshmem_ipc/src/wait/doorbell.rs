@@ -1,4 +1,4 @@
-//! Which threads are woken after a change. How soon a waiter polls by itself: [`crate::wait::sleep`].
+//! Which threads are woken after a change. (How soon a waiter polls by itself: `sleep.rs`.)
 //!
 //! Threads of this domain are woken at their wait words. Another domain is notified once as a
 //! whole, over the link's doorbell; there its agent wakes those that have been served

@@ -121,8 +121,8 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
     }
 }
 
-/// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock has no
-/// locks), behind them, or not aligned.
+/// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock has
+/// no locks), behind them, or not aligned.
 #[inline]
 fn check_lock(lock_context: &LockContext<'_>, offset: u64) -> Result<(), Fault> {
     let inside = (PAGE_BYTES..lock_context.words_end).contains(&offset);

@@ -269,8 +269,8 @@ impl<'a> Txn<'a> {
         self.steps = 0;
     }
 
-    /// Commits, carries out, releases the lock at `offset`, which was `held`. False when it was lost
-    /// before the commit.
+    /// Commits, carries out, releases the lock at `offset`, which was `held`. False when it was
+    /// lost before the commit.
     pub(super) fn finish(
         &mut self,
         offset: u64,

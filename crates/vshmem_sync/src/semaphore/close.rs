@@ -1,5 +1,5 @@
-//! Reading a semaphore; closing the fast path to it, and to an adjustment, and whether the undo that
-//! is prepared there counts.
+//! Reading a semaphore; closing the fast path to it, and to an adjustment, and whether the undo
+//! that is prepared there counts.
 
 use vshmem_wire::{Adjustment, Cell, SemWord};
 
