@@ -74,7 +74,7 @@ pub use pool::id::{Kind, is_pool_id};
 pub use pool::open::{NewPool, OpenError, Pool};
 pub use registry::permission::{Caller, Permission, Superuser};
 pub use rustix::io::Errno;
-pub use sem::operation::{Operation, SemInfo, SetStat};
+pub use sem::status::{SemInfo, SetStat};
 pub use shm::posix::object::{PosixOpen, PosixShmStat};
 pub use shm::posix::open::Beginning;
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
@@ -83,4 +83,5 @@ pub use vshmem_sync::{
     Futex, LockOwner, MutexKind, MutexType, SEM_VALUE_MAX, SharedBarrier, SharedCondvar,
     SharedMutex, SharedRwLock, SharedSemaphore, WaitEnd, Woke,
 };
+pub use vshmem_wire::Operation;
 pub use wait::datagrams::{Listener, NotifySet};

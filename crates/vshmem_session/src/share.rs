@@ -18,7 +18,8 @@ pub fn is_preload_library(word: &[u8]) -> bool {
 /// Which kinds and which keys lie in the pool; the rest is the kernel's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    kinds: [bool; 3],
+    /// Of the objects of each kind.
+    owners: [Owner; 3],
     posix: [bool; 4],
     /// Inclusive ranges of keys as the bits that they are.
     keys: Vec<(u32, u32)>,
@@ -67,7 +68,7 @@ impl std::error::Error for ShareError {}
 
 impl Default for Share {
     fn default() -> Self {
-        Self { kinds: [true; 3], posix: [false; 4], keys: Vec::new() }
+        Self { owners: [Owner::Pool; 3], posix: [false; 4], keys: Vec::new() }
     }
 }
 
@@ -78,13 +79,13 @@ impl Share {
     /// # Errors
     /// The first word that is none of these, and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ShareError> {
-        let mut share = Self { kinds: [false; 3], posix: [false; 4], keys: Vec::new() };
+        let mut share = Self { owners: [Owner::Kernel; 3], posix: [false; 4], keys: Vec::new() };
         for word in text.split(',') {
             match word {
-                "all" => share.kinds = [true; 3],
-                "shm" => share.kinds[Kind::Segment as usize] = true,
-                "sem" => share.kinds[Kind::Semaphore as usize] = true,
-                "msg" => share.kinds[Kind::Queue as usize] = true,
+                "all" => share.owners = [Owner::Pool; 3],
+                "shm" => share.owners[Kind::Segment as usize] = Owner::Pool,
+                "sem" => share.owners[Kind::Semaphore as usize] = Owner::Pool,
+                "msg" => share.owners[Kind::Queue as usize] = Owner::Pool,
                 "posix" => share.posix = [true; 4],
                 "posix-shm" => share.posix[Posix::SharedMemory as usize] = true,
                 "posix-sem" => share.posix[Posix::Semaphore as usize] = true,
@@ -100,17 +101,18 @@ impl Share {
                 }
             }
         }
+        if !share.keys.is_empty() {
+            for owner in share.owners.iter_mut().filter(|owner| **owner == Owner::Kernel) {
+                *owner = Owner::ByKey;
+            }
+        }
         Ok(share)
     }
 
     /// Whose the objects of a kind are.
     #[must_use]
     pub fn owner(&self, kind: Kind) -> Owner {
-        match (self.kinds[kind as usize], self.keys.is_empty()) {
-            (true, _) => Owner::Pool,
-            (false, true) => Owner::Kernel,
-            (false, false) => Owner::ByKey,
-        }
+        self.owners[kind as usize]
     }
 
     /// Whether the pool has what POSIX calls so.
@@ -136,7 +138,7 @@ impl Share {
     #[must_use]
     pub fn takes(&self, kind: Kind, key: i32) -> bool {
         let bits = key as u32;
-        self.kinds[kind as usize]
+        self.owner(kind) == Owner::Pool
             || (key != 0 && self.keys.iter().any(|(low, high)| (*low..=*high).contains(&bits)))
     }
 

@@ -15,18 +15,18 @@ pub fn crash_point(change: &str, step: &str) {
 
 /// Passes the crash point of a single cell that is changed outside any lock. It is named after
 /// the place in the source that changes it, as in `claim undo.rs@177/before`.
-#[cfg_attr(feature = "crash-points", track_caller)]
-#[inline(always)]
+#[cfg(feature = "crash-points")]
+#[track_caller]
 pub(crate) fn claim_point(step: &str) {
-    #[cfg(feature = "crash-points")]
-    {
-        let place = std::panic::Location::caller();
-        let file = place.file().rsplit('/').next().unwrap_or_default();
-        pass(&format!("claim {file}@{}", place.line()), step);
-    }
-    #[cfg(not(feature = "crash-points"))]
-    let _ = step;
+    let place = std::panic::Location::caller();
+    let file = place.file().rsplit('/').next().unwrap_or_default();
+    pass(&format!("claim {file}@{}", place.line()), step);
 }
+
+/// Nothing, without the feature.
+#[cfg(not(feature = "crash-points"))]
+#[inline(always)]
+pub(crate) fn claim_point(_: &str) {}
 
 /// The steps of every change under a lock, in order.
 #[must_use]

@@ -183,7 +183,7 @@ pub struct SemaphoreWait {
     pub set_sequence: u64,
     /// The waiter's undo record, plus one; 0 when it has none.
     pub undo: u64,
-    /// The operations, one a word: number, flags and change.
+    /// The operations, one a word ([`Operation`](crate::Operation)).
     pub operations: [u64; INLINE_OPS],
 }
 

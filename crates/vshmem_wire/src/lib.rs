@@ -51,7 +51,7 @@ pub use object::{
 };
 pub use place::{At, Place};
 pub use registry::{PAGE_BINS, Registry};
-pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
+pub use semaphore::{Adjustment, ArrayState, ArrayWord, Operation, SemWord};
 pub use superblock::{
     FORMAT_VERSION, HOST_RECORD_OFFSET, HostRecord, MAGIC, POOL_NAME_BYTES, Superblock,
 };

@@ -278,6 +278,41 @@ impl Adjustment {
     }
 }
 
+/// One operation of a semop call (`struct sembuf`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Operation {
+    /// Number of the semaphore in the set.
+    pub number: u16,
+    /// What to add; 0: wait for zero.
+    pub change: i16,
+    /// IPC_NOWAIT.
+    pub no_wait: bool,
+    /// SEM_UNDO.
+    pub undo: bool,
+}
+
+impl Operation {
+    /// The word in which a waiter writes it down (`ThreadSlot::ops`).
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        u64::from(self.number)
+            | u64::from(self.change as u16) << 16
+            | u64::from(self.no_wait) << 32
+            | u64::from(self.undo) << 33
+    }
+
+    /// The reverse.
+    #[must_use]
+    pub fn unpack(word: u64) -> Self {
+        Self {
+            number: word as u16,
+            change: (word >> 16) as u16 as i16,
+            no_wait: word >> 32 & 1 != 0,
+            undo: word >> 33 & 1 != 0,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
+use vshmem_wire::Operation;
 
 use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::registry::permission::Caller;
-use crate::sem::operation::{Operation, SemInfo, SetStat};
+use crate::sem::status::{SemInfo, SetStat};
 use crate::sem::{control, create, operate, remove, status};
 
 impl Client {

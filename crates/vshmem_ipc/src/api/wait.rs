@@ -11,19 +11,19 @@ use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::pool::domains::DomainSet;
 use crate::wait::datagrams::{self, Listener, NotifySet};
-use crate::wait::{agent, doorbell, sleep, waker_cpus};
+use crate::wait::{doorbell, sleep, waker_cpus};
 
 impl Client {
     /// To be called by the thread that is the agent: from now on waiters rely on it, until it ends
     /// or calls [`Client::stop_guarding`]. Where that is impossible, they go on polling once a
     /// second.
     pub fn guard_waiters(&self) {
-        agent::guard_waiters(&self.context)
+        sleep::guard_waiters(&self.context)
     }
 
     /// Waiters no longer rely on the calling thread.
     pub fn stop_guarding(&self) {
-        agent::stop_guarding(&self.context)
+        sleep::stop_guarding(&self.context)
     }
 
     /// Where a thread that may wake this one can run while this one spins, as found within
@@ -63,7 +63,7 @@ impl Client {
     /// # Errors
     /// EIO when the pool is corrupt.
     pub fn is_woken_by_all(&self) -> Result<bool, Errno> {
-        answer(self.pool(), doorbell::is_woken_by_all(&self.context))
+        answer(self.pool(), sleep::is_woken_by_all(&self.context))
     }
 
     /// Boot id of this domain's kernel, as the domain table holds it.

@@ -6,7 +6,7 @@ use vshmem_wire::{ClientListHead, ClientSlot, Layout, Place, RawCell};
 use crate::check::checker::Checker;
 use crate::check::client_table::ClientTable;
 use crate::pool::clients::client_at;
-use crate::sem::undo_records::undo_list_entry;
+use crate::sem::undo::undo_list_entry;
 
 /// A kind of thing that clients list.
 #[derive(Debug, Clone, Copy)]

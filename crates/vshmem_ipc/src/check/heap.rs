@@ -16,7 +16,7 @@ use crate::msg::message::Header;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::pool::id::Kind;
 use crate::registry::table;
-use crate::sem::undo_records;
+use crate::sem::set::undo_at;
 
 /// Chunks that objects refer to, by unit.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Checker<'_> {
                     self.wrong(format!("undo record {record} is listed twice"));
                     break;
                 }
-                let at = undo_records::undo_at(layout, record)?;
+                let at = undo_at(layout, record)?;
                 let client = self.word(field!(at, UndoSlot, client))?;
                 let set = self.get(field!(at, UndoSlot, set))?;
                 if set != index + 1 || client == 0 {
@@ -107,7 +107,7 @@ impl Checker<'_> {
         let layout = self.layout;
         let held = self.listed(Listed::UndoRecords, client_table)?;
         for (record, listed) in listed.iter().enumerate() {
-            let at = undo_records::undo_at(layout, record as u32)?;
+            let at = undo_at(layout, record as u32)?;
             let client = self.word(field!(at, UndoSlot, client))?;
             let set = self.get(field!(at, UndoSlot, set))?;
             let serves = set != 0 && set != UndoSlot::TAKEN;
@@ -184,7 +184,7 @@ impl Checker<'_> {
                     ));
                 }
                 if word.undo {
-                    let set = match undo_records::undo_at(layout, word.operator) {
+                    let set = match undo_at(layout, word.operator) {
                         Ok(at) => self.get(field!(at, UndoSlot, set))?,
                         Err(_) => 0,
                     };

@@ -15,7 +15,7 @@ use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
 use crate::registry::attach_records::attach_at;
 use crate::registry::table;
-use crate::sem::undo_records;
+use crate::sem::set::undo_at;
 
 /// What is in use and what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,7 +117,7 @@ impl Checker<'_> {
             room.attaches += u32::from(self.get(field!(at, AttachSlot, segment))? != 0);
         }
         for record in 0..self.layout.undos.count as u32 {
-            let at = undo_records::undo_at(self.layout, record)?;
+            let at = undo_at(self.layout, record)?;
             room.undos += u32::from(self.get(field!(at, UndoSlot, client))? != 0);
         }
         Ok(room)

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    AddressWait, ArrayWord, INLINE_OPS, MsgSlot, ObjectState, Place, RawCell, ReceiveWait, SemSlot,
-    SemWord, SemaphoreWait, SendWait, ThreadSlot, WaitKind, WaitState,
+    AddressWait, ArrayWord, INLINE_OPS, MsgSlot, ObjectState, Operation, Place, RawCell,
+    ReceiveWait, SemSlot, SemWord, SemaphoreWait, SendWait, ThreadSlot, WaitKind, WaitState,
 };
 
 use crate::check::checker::{Checker, name_of};
@@ -20,7 +20,6 @@ use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
-use crate::sem::operation::Operation;
 use crate::sem::set;
 use crate::wait::wait_queue::WaitQueue;
 

@@ -3,12 +3,11 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, seconds_now};
 use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
-use vshmem_wire::SemSlot;
+use vshmem_wire::{Operation, SemSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
-use crate::sem::operation::Operation;
 use crate::sem::set::Set;
 use crate::sem::undo;
 

@@ -14,17 +14,14 @@
 //! it stays set while there are waiters. An adjustment has such a bit as well. A bit that is set
 //! without need costs time and does no other harm.
 
-pub(crate) mod array;
-pub(crate) mod await_word;
 pub(crate) mod control;
 pub(crate) mod create;
 pub(crate) mod fast;
 pub(crate) mod operate;
-pub(crate) mod operation;
 pub(crate) mod recover;
 pub(crate) mod remove;
 pub(crate) mod serve;
 pub(crate) mod set;
 pub(crate) mod status;
+pub(crate) mod under_lock;
 pub(crate) mod undo;
-pub(crate) mod undo_records;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
 use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
-use vshmem_wire::{INLINE_OPS, SemSlot, SemaphoreWait, ThreadSlot, WaitKind};
+use vshmem_sync::{Fault, LockContext, Polled, SlotGuard, Txn, field};
+use vshmem_wire::{INLINE_OPS, Operation, SemSlot, SemaphoreWait, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -17,15 +17,13 @@ use crate::pool::id::ObjectSlot;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::Caller;
 use crate::registry::table::MOST_TRIES;
-use crate::sem::array::{self, OwnRecord, Staged, blocked_at, perform, reopen};
-use crate::sem::await_word::{self, Spun};
 use crate::sem::fast::{self, FEW};
-use crate::sem::operation::Operation;
 use crate::sem::set::{self, Set};
+use crate::sem::under_lock::{self, OwnRecord, Staged, blocked_at, perform, reopen};
 use crate::sem::{serve, undo};
-use crate::wait::doorbell;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::wait_queue::{self, WakeList, errno_of};
+use crate::wait::{doorbell, waker_cpus};
 
 /// How an attempt at the operations under the lock ended.
 enum AttemptResult {
@@ -85,7 +83,7 @@ fn semop_slow(
     let signals_seen = signals_handled();
     let deadline = timeout.map(|span| Instant::now().after(span));
     let spun = match operations {
-        [operation] => await_word::await_word(context, set, *operation, timeout, signals_seen)?,
+        [operation] => await_word(context, set, *operation, timeout, signals_seen)?,
         _ => Spun::NotAtAll,
     };
     if spun == Spun::Done {
@@ -121,6 +119,70 @@ fn semop_slow(
         let _ = chunks::release(context, &lock_context, chunk);
     }
     result
+}
+
+/// What came of spinning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spun {
+    /// The operation is done.
+    Done,
+    /// It has to wait in the wait queue.
+    InVain,
+    /// The same, and this thread has not spun.
+    NotAtAll,
+}
+
+/// Spins for a while until the operation can be done: a hand-over that takes no lock.
+///
+/// The thread watches the semaphore's word and does the operation itself, by the fast path, the
+/// moment that it can be done. No thread knows of such a waiter: it is in no wait queue and GETNCNT
+/// does not count it, as if it had not called yet. So it spins for some tens of microseconds only
+/// (`vshmem_sync::Spin`), and not at all where another thread is in the wait queue already (the
+/// fast path is closed then): it comes after them.
+///
+/// Spinning only reads the pool. A thread that is killed between two polls leaves nothing behind,
+/// as if it had not called. So there is no crash point and no model here: the fast path
+/// (`vshmem_sync::Semaphore`) and the wait queue (`wait/`) have theirs.
+#[cold]
+fn await_word(
+    context: &Context,
+    set: &Set,
+    operation: Operation,
+    timeout: Option<Duration>,
+    signals_seen: u32,
+) -> Result<Spun, Failure> {
+    /// A shorter timeout may be over before the spin is.
+    const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
+    let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
+    // The record that is needed for the fast path is made under the lock.
+    let has_way = !operation.undo || undo::known_undo_record(context, set)?.is_some();
+    if operation.no_wait || is_short || !has_way {
+        return Ok(Spun::NotAtAll);
+    }
+    let semaphore = set.semaphore(context.pool(), operation.number.into())?;
+    // A thread is in the wait queue: this operation comes after it, or is what it waits for.
+    if semaphore.is_closed()? {
+        return Ok(Spun::NotAtAll);
+    }
+    let mut look = context.spin.begin(waker_cpus::waker_cpu(context), Polled::Word);
+    let (mut seen, mut spun) = (None, Spun::NotAtAll);
+    while !look.pause_or_end() && signals_handled() == signals_seen {
+        let word = semaphore.peek()?;
+        if seen == Some(word) {
+            continue;
+        }
+        seen = Some(word);
+        if let Some(result) = fast::semop_fast(context, set, &operation)? {
+            look.succeed();
+            result?;
+            return Ok(Spun::Done);
+        }
+        if semaphore.is_closed()? {
+            break;
+        }
+        spun = Spun::InVain;
+    }
+    Ok(spun)
 }
 
 /// How many semaphores operations are on: so much do their tags count what is done without the
@@ -235,7 +297,7 @@ fn try_under_lock(
             }
             Staged::Done => {
                 txn.update(field!(set.slot, SemSlot, header.used), seconds_now())?;
-                let more = array::serve(txn, pool, set, &mut wakes)?;
+                let more = under_lock::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
                 Ok(Commit(AttemptResult::Done { more }))
             }

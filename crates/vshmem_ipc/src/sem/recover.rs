@@ -16,9 +16,9 @@ use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::pool::threads::Dead;
 use crate::registry::table::{self, SlotState};
-use crate::sem::array::operations_of;
-use crate::sem::set::Set;
-use crate::sem::{serve, undo, undo_records};
+use crate::sem::set::{Set, undo_at};
+use crate::sem::under_lock::operations_of;
+use crate::sem::{serve, undo};
 
 /// Applies and frees one undo record, for a process that has ended.
 pub(crate) fn apply_undo(
@@ -172,7 +172,7 @@ pub(crate) fn apply_undos(
         else {
             return Ok(());
         };
-        let at = undo_records::undo_at(layout, record)?;
+        let at = undo_at(layout, record)?;
         client_list_head = ClientListHead::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
         let set = load_value(map, field!(at, UndoSlot, set))?;
         if load_word(map, field!(at, UndoSlot, client))? != client.word() {
@@ -198,8 +198,8 @@ pub(crate) fn free_undos(context: &Context, client: ClientId) -> Result<(), Faul
     let all = ClientList { map, list, client };
     for _ in 0..=layout.undos.count {
         let Some((head, record)) = all.last()? else { return Ok(()) };
-        undo_records::forget_set(map, layout, record, client)?;
-        all.give_up(head, undo_records::undo_list_entry(layout, record)?)?;
+        undo::forget_set(map, layout, record, client)?;
+        all.give_up(head, undo::undo_list_entry(layout, record)?)?;
     }
     Err(Fault::corrupt(list, "a list of undo records without an end"))
 }

@@ -28,7 +28,7 @@ pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Res
         if !set.alive(txn)? {
             return Ok(Abandon(Errno::IDRM));
         }
-        let dying = set.state_word(ObjectState::Dying as u32);
+        let dying = set.state_word(ObjectState::Dying);
         txn.set(field!(set.slot, SemSlot, header.state), dying.pack())?;
         table::begin_task(txn, Kind::Semaphore, set.index)?;
         Ok(Commit(()))
@@ -44,7 +44,7 @@ pub(crate) fn dismantle_set(
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    let dying = set.state_word(ObjectState::Dying as u32).pack();
+    let dying = set.state_word(ObjectState::Dying).pack();
     let state_at = field!(set.slot, SemSlot, header.state);
     // Before any undo record is freed: no semaphore may still name it, and the write of a thread
     // that is late must fail.

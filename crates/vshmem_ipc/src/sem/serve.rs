@@ -6,9 +6,9 @@ use vshmem_wire::ObjectState;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::registry::table;
-use crate::sem::array::serve;
 use crate::sem::remove;
 use crate::sem::set::Set;
+use crate::sem::under_lock::serve;
 use crate::wait::doorbell;
 use crate::wait::wait_queue::WakeList;
 
@@ -44,7 +44,7 @@ pub(crate) fn recover_set(
     set: &Set,
 ) -> Result<(), Failure> {
     let slot_state = table::slot_state(context.pool().map(), set.slot.header())?;
-    if slot_state == set.state_word(ObjectState::Dying as u32) {
+    if slot_state == set.state_word(ObjectState::Dying) {
         return remove::dismantle_set(context, lock_context, set);
     }
     serve_rest(context, lock_context, set)

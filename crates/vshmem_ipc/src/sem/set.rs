@@ -4,25 +4,20 @@ use std::mem::offset_of;
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
-use vshmem_sync::{
-    Decision, Fault, LockContext, Semaphore, Txn, UndoRecords, field, load_value, load_word,
-    structure,
-};
+use vshmem_sync::{Fault, Semaphore, UndoRecords, field, load_value, load_word, structure};
 use vshmem_wire::{
-    Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot,
-    SemWord, UndoSlot, WORD_BYTES,
+    ClientId, ClientSlot, Layout, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot,
+    UndoSlot, WORD_BYTES,
 };
 
 use crate::context::Context;
-use crate::error::{ChangeResult, Failure};
-use crate::memory::change;
+use crate::error::Failure;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, SlotState};
-use crate::sem::undo_records;
 use crate::wait::wait_queue::WaitQueue;
 
 /// Looks at what was counted, until nothing has come between.
@@ -38,7 +33,7 @@ pub(crate) struct Set {
     /// Semaphores.
     pub count: u32,
     /// Byte offset of the first semaphore.
-    words: Place<RawCell>,
+    pub(super) words: Place<RawCell>,
     /// Tag of the cell that says that it stands.
     state_tag: u64,
 }
@@ -126,15 +121,8 @@ impl Set {
         Ok(self.words.nth(u64::from(number)))
     }
 
-    pub(super) fn state_word(&self, value: u32) -> SlotState {
-        debug_assert!(value <= 0xff);
-        SlotState { state: value, sequence: self.sequence }
-    }
-
-    /// Whether the set is still there; under its lock.
-    pub fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
-        let value = txn.get(field!(self.slot, SemSlot, header.state))?;
-        Ok(SlotState::unpack(value) == self.state_word(ObjectState::Live as u32))
+    pub(super) fn state_word(&self, state: ObjectState) -> SlotState {
+        SlotState { state: state as u32, sequence: self.sequence }
     }
 
     /// Whether nothing has happened to the set since it was looked up; outside its lock, so that
@@ -167,30 +155,6 @@ impl Set {
         Ok(Semaphore { map: pool.map(), at, array, records: Records { pool, set: self, number } })
     }
 
-    /// Closes the fast path to a semaphore and returns its cell as this change sees it.
-    pub(super) fn close(
-        &self,
-        txn: &mut Txn<'_>,
-        pool: &Pool,
-        number: u32,
-    ) -> Result<(Place<RawCell>, Cell), Fault> {
-        let at = self.word(number)?;
-        let cell = txn.cell(at)?;
-        if SemWord::unpack(cell.word).slow {
-            return Ok((at, cell));
-        }
-        // What is staged over a semaphore keeps it closed, unless a peer has laid something
-        // else into the same memory.
-        if txn.has_written(at) {
-            return Err(Fault::corrupt(at, "a semaphore where something else lies"));
-        }
-        let (closed, has_written) = self.semaphore(pool, number)?.close_uncounted()?;
-        if has_written {
-            txn.note_written_aside();
-        }
-        Ok((at, closed))
-    }
-
     /// Counts writes of semaphores that are no operations; fewer writes than operations are a
     /// negative number.
     pub(super) fn count_other_writes(&self, map: &Map, writes: u64) {
@@ -221,72 +185,6 @@ impl Set {
         // On a set that never stands still it may be a few off.
         Ok(operations)
     }
-
-    /// Runs a change under the set's lock, and counts the semaphores that it writes.
-    pub(super) fn change<'a, T>(
-        &self,
-        context: &'a Context,
-        lock_context: &LockContext<'a>,
-        name: &'static str,
-        mut body: impl FnMut(&mut Txn<'a>) -> Result<T, Fault>,
-    ) -> Result<T, Failure> {
-        self.decide(context, lock_context, name, |txn| body(txn).map(Decision::Commit))
-    }
-
-    /// As [`Set::change`], for a change that may be refused.
-    pub(super) fn decide<'a, T>(
-        &self,
-        context: &'a Context,
-        lock_context: &LockContext<'a>,
-        name: &'static str,
-        body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
-    ) -> Result<T, Failure> {
-        let mut writes = 0;
-        let done = self.decide_counting(context, lock_context, name, &mut writes, body);
-        if writes != 0 {
-            self.count_other_writes(context.pool().map(), writes);
-        }
-        done
-    }
-
-    /// As [`Set::decide`]; adds what it writes to `writes`.
-    pub(super) fn decide_counting<'a, T>(
-        &self,
-        context: &'a Context,
-        lock_context: &LockContext<'a>,
-        name: &'static str,
-        writes: &mut u64,
-        mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
-    ) -> Result<T, Failure> {
-        let semaphores = self.words..self.words.nth(self.count.into());
-        let (mut aside, mut staged) = (0, 0);
-        let done = change::decide(context, lock_context, self.lock(), name, |txn| {
-            let decision = body(txn);
-            // Closing is no part of the change: it stays, also where the change is begun again.
-            aside += txn.take_written_aside();
-            let commits = decision.as_ref().is_ok_and(Decision::commits);
-            staged = if commits { txn.writes_within(semaphores.clone()) } else { 0 };
-            decision
-        });
-        // With a fault it was not committed after all.
-        let is_committed = !matches!(done, Err(Failure::Fault(_)));
-        *writes += aside + if is_committed { staged } else { 0 };
-        done
-    }
-
-    /// Stages a new word over one that was closed before.
-    pub(super) fn write(
-        &self,
-        txn: &mut Txn<'_>,
-        at: Place<RawCell>,
-        cell: Cell,
-        value: u32,
-        process_ref: u32,
-    ) -> Result<(), Fault> {
-        // The word stays closed in the staged copy; `reopen` in `array.rs` decides at the end of
-        // the change.
-        txn.replace(at, cell, SemWord::of(value, process_ref, true).pack())
-    }
 }
 
 /// The undo records of a set, as the words of one semaphore name them.
@@ -297,6 +195,15 @@ pub(crate) struct Records<'a> {
     number: u32,
 }
 
+/// Offset of an undo record.
+#[inline]
+pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<Place<UndoSlot>, Fault> {
+    layout
+        .undos
+        .at(record)
+        .ok_or_else(|| Fault::corrupt(layout.undos.first(), "no such undo record"))
+}
+
 impl UndoRecords for Records<'_> {
     fn check_current(&self) -> Result<bool, Fault> {
         self.set.has_memory(self.pool)
@@ -305,7 +212,7 @@ impl UndoRecords for Records<'_> {
     fn adjustment(&self, record: u32) -> Result<Option<Place<RawCell>>, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         // What a peer wrote there may be any number.
-        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(None) };
+        let Ok(at) = undo_at(layout, record) else { return Ok(None) };
         if load_value(map, field!(at, UndoSlot, set))? != self.set.index + 1 {
             return Ok(None);
         }
@@ -318,7 +225,7 @@ impl UndoRecords for Records<'_> {
 
     fn operator(&self, record: u32) -> Result<u32, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
-        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(0) };
+        let Ok(at) = undo_at(layout, record) else { return Ok(0) };
         let Some(client) = ClientId::of(load_word(map, field!(at, UndoSlot, client))?) else {
             return Ok(0);
         };

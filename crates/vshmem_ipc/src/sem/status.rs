@@ -12,8 +12,33 @@ use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
-use crate::sem::operation::{SemInfo, SetStat};
 use crate::sem::set::{self, Set};
+
+/// A set as IPC_STAT tells it (`struct semid_ds`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetStat {
+    /// Id.
+    pub id: i32,
+    /// Owner and mode.
+    pub permission: Permission,
+    /// Semaphores.
+    pub count: u32,
+    /// Seconds since 1970 of the last semop, 0 for none.
+    pub operated: u32,
+    /// Seconds since 1970 of creation or IPC_SET.
+    pub changed: u32,
+}
+
+/// Totals (`struct seminfo` after SEM_INFO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SemInfo {
+    /// Sets in use.
+    pub sets: u32,
+    /// Semaphores in use.
+    pub semaphores: u32,
+    /// Highest index in use; what the call returns.
+    pub highest: u32,
+}
 
 /// IPC_SET.
 pub(crate) fn set_change(

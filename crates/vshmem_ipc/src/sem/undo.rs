@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{
-    ClientList, Fault, LockContext, Txn, claim_cell, claim_word, field, load_value, load_word,
-    structure,
+    ClientList, Fault, ListEntry, LockContext, Txn, claim_cell, claim_word, field, load_cell,
+    load_value, load_word, structure,
 };
 use vshmem_wire::{
     CELL_BYTES, Cell, ClientId, ClientListHead, ClientSlot, Layout, Place, RawCell, SemSlot,
@@ -26,8 +26,7 @@ use crate::pool::clients::slot_of;
 use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
-use crate::sem::set::Set;
-use crate::sem::undo_records::{take_set, undo_at, undo_list_entry};
+use crate::sem::set::{Set, undo_at};
 
 /// Byte offset of a record's adjustments.
 pub(crate) fn adjustments(
@@ -345,4 +344,61 @@ fn claim_record(context: &Context, me: ClientId) -> Result<Option<u32>, Fault> {
         return Ok(Some(held.number));
     }
     Ok(None)
+}
+
+/// Notes that a client is about to use a record of its that serves no set; says whether it is one.
+fn take_set(map: &Map, layout: &Layout, record: u32, client: ClientId) -> Result<bool, Fault> {
+    let at = undo_at(layout, record)?;
+    // The cell first: see `ListEntry`.
+    let set = load_cell(map, field!(at, UndoSlot, set))?;
+    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
+    Ok(ours
+        && set.word == 0
+        && map.replace_cell(field!(at, UndoSlot, set), set, UndoSlot::TAKEN.into())?)
+}
+
+/// An undo record as something that clients hold.
+pub(crate) fn undo_list_entry(layout: &Layout, record: u32) -> Result<ListEntry, Fault> {
+    let at = undo_at(layout, record)?;
+    let (owner, sibling) = (field!(at, UndoSlot, client), field!(at, UndoSlot, sibling));
+    Ok(ListEntry { number: record, owner, sibling })
+}
+
+/// [`take_set`] backwards, for a client that has ended. Says whether its record serves no set.
+pub(crate) fn forget_set(
+    map: &Map,
+    layout: &Layout,
+    record: u32,
+    client: ClientId,
+) -> Result<bool, Fault> {
+    let at = undo_at(layout, record)?;
+    let set = load_cell(map, field!(at, UndoSlot, set))?;
+    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
+    if ours && set.value() == UndoSlot::TAKEN {
+        map.replace_cell(field!(at, UndoSlot, set), set, 0)?;
+    }
+    Ok(ours && (set.value() == 0 || set.value() == UndoSlot::TAKEN))
+}
+
+impl Pool {
+    /// Frees the undo records of dead clients that serve no set. Says whether there were any.
+    pub(crate) fn free_dead_undos(&self) -> Result<bool, Fault> {
+        let mut freed = false;
+        for record in 0..self.layout().undos.count as u32 {
+            freed |= self.free_dead_undo(record)?;
+        }
+        Ok(freed)
+    }
+
+    pub(crate) fn free_dead_undo(&self, record: u32) -> Result<bool, Fault> {
+        let owner_at = undo_list_entry(self.layout(), record)?.owner;
+        let owner = load_word(self.map(), owner_at)?;
+        let Some(dead) = ClientId::of(owner) else { return Ok(false) };
+        if !self.is_of_dead(owner)? {
+            return Ok(false);
+        }
+        // On a set's list: only a peer can have brought that about.
+        let free = forget_set(self.map(), self.layout(), record, dead)?;
+        Ok(free && claim_word(self.map(), owner_at, owner, 0)?)
+    }
 }

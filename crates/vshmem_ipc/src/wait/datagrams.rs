@@ -30,7 +30,7 @@ use crate::error::Failure;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
-use crate::wait::{agent, domain_users};
+use crate::wait::domain_users;
 
 /// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be
 /// distinguished here: one of them is then notified for nothing.
@@ -82,7 +82,8 @@ struct AgentWords<'a> {
     asked: &'a AtomicU32,
 }
 
-fn notify_of(pool: &Pool, index: u32) -> Result<u64, Fault> {
+/// What the agent of a domain says of itself: 0 when it does not listen.
+pub(super) fn notify_of(pool: &Pool, index: u32) -> Result<u64, Fault> {
     load_word(pool.map(), field!(domains::slot_at(pool.layout(), index)?, DomainSlot, notify))
 }
 
@@ -104,20 +105,11 @@ pub(crate) fn relies_on_us(context: &Context, index: u32) -> bool {
     heard_by(context.pool(), index).is_ok_and(|heard| heard.has(context.domain()))
 }
 
-/// The domains that will have this one notified; `None` when its agent does not listen. None of
-/// them counts while the agent is dead: its successor will say so again.
-pub(crate) fn heard_now(context: &Context) -> Result<Option<DomainSet>, Fault> {
-    let notify = notify_of(context.pool(), context.domain())?;
-    if notify == 0 {
-        return Ok(None);
-    }
-    // Whether another user's agent lives cannot be seen; those waiters look once a second.
-    let lives =
-        agent::living_agent(context).is_some() || agent_of_other_user(context, notify).is_some();
-    Ok(Some(if lives { heard_by(context.pool(), context.domain())? } else { DomainSet::default() }))
-}
-
-fn agent_of_other_user(context: &Context, notify: u64) -> Option<vshmem_sync::WordsOwner> {
+/// The agent of this domain, if it is another user's.
+pub(super) fn agent_of_other_user(
+    context: &Context,
+    notify: u64,
+) -> Option<vshmem_sync::WordsOwner> {
     domain_users::other_user_of(context, ((notify >> 32) as u32).checked_sub(1)?)
 }
 

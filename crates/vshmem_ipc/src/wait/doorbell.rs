@@ -1,4 +1,4 @@
-//! Which threads are woken after a change, and how soon a waiter polls by itself.
+//! Which threads are woken after a change. (How soon a waiter polls by itself: `sleep.rs`.)
 //!
 //! Threads of this domain are woken at their wait words. Another domain is notified once as a
 //! whole, over the link's doorbell; there its agent wakes those that have been served
@@ -12,26 +12,23 @@
 //! and will see the change there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use vshmem_mem::{Ordering, SecondWord};
+use vshmem_mem::Ordering;
 use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_state, load_value};
 use vshmem_wire::{
-    ClientSlot, ClientState, DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, Registry,
-    State, ThreadSlot, WaitState,
+    DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, State, ThreadSlot, WaitState,
 };
 
 use crate::context::{Context, WakeScope};
 use crate::error::Failure;
-use crate::pool::clients::client_at;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::threads::thread_at;
 use crate::wait::datagrams::{self, NotifySet};
+use crate::wait::domain_users;
 use crate::wait::wait_queue::WakeList;
-use crate::wait::{agent, domain_users};
 
 /// Whether an address cell says where a domain can be notified.
-fn is_address(cell: u32) -> bool {
+pub(super) fn is_address(cell: u32) -> bool {
     cell != 0 && cell != DOORBELL_LOST
 }
 
@@ -174,76 +171,10 @@ fn notify_domains(context: &Context, set: DomainSet) {
 }
 
 /// Whether another domain's wait words are within reach.
-fn is_near(context: &Context, index: u32) -> Result<bool, Fault> {
+pub(super) fn is_near(context: &Context, index: u32) -> Result<bool, Fault> {
     Ok(context.wake_scope == WakeScope::Kernel
         && domains::boot_of(context.pool(), index)?
             == domains::boot_of(context.pool(), context.domain())?)
-}
-
-/// After what time a waiter has to look again by itself, and which other word ends its sleep. The
-/// time is long when every domain that could wake it can notify it, and an agent looks after it
-/// (`recover_waiters`). Otherwise it is short.
-pub(crate) fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>) {
-    /// When every domain can notify this one, but there is no agent: this covers wakers that died
-    /// between the change and the notification, and lost notifications.
-    const NOTIFIABLE: Duration = Duration::from_millis(1000);
-    /// With an agent, whose end wakes one waiter. This covers that one dying before it wakes the
-    /// others.
-    const GUARDED: Duration = Duration::from_secs(60);
-    /// Time to the first poll where some domain cannot notify this one.
-    const SOON: Duration = Duration::from_micros(50);
-    /// The longest time between two polls there.
-    const BOUND: Duration = Duration::from_millis(4);
-    if !is_woken_by_all(context).unwrap_or(false) {
-        return ((SOON * 2u32.saturating_pow(looked / 4)).min(BOUND), None);
-    }
-    // Short sleeps are made with the simpler call.
-    match agent::living_agent(context).filter(|_| looked > 0) {
-        None => (NOTIFIABLE, None),
-        Some((word, expected)) => (GUARDED, Some(SecondWord { word, expected, alone: NOTIFIABLE })),
-    }
-}
-
-/// Whether every thread that could wake a waiter of this domain can also notify it.
-pub(crate) fn is_woken_by_all(context: &Context) -> Result<bool, Failure> {
-    all_notifiable(context).map_err(Failure::from)
-}
-
-fn all_notifiable(context: &Context) -> Result<bool, Fault> {
-    let (layout, map) = (context.pool().layout(), context.pool().map());
-    let mine =
-        load_value(map, field!(domains::slot_at(layout, context.domain())?, DomainSlot, address))?;
-    let heard = datagrams::heard_now(context)?;
-    let mut unnotifiable = DomainSet::default();
-    for other in domains::other_alive_domains(context.pool(), context.domain()) {
-        let (index, slot) = other?;
-        let address = load_value(map, field!(slot, DomainSlot, address))?;
-        let wakes = is_address(mine) && is_address(address);
-        if wakes || heard.is_some_and(|heard| heard.has(index)) || is_near(context, index)? {
-            continue;
-        }
-        if !is_address(mine) && heard.is_none() {
-            return Ok(false);
-        }
-        unnotifiable.add(index);
-    }
-    // A domain that cannot notify this one does not matter while it has no clients.
-    Ok(unnotifiable.0 == 0 || !has_clients(context, unnotifiable)?)
-}
-
-fn has_clients(context: &Context, of: DomainSet) -> Result<bool, Fault> {
-    let (layout, map) = (context.pool().layout(), context.pool().map());
-    let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
-    for client in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, client)?;
-        let state = load_state(map, field!(slot, ClientSlot, state))?;
-        if state != Some(ClientState::Free)
-            && of.has(load_value(map, field!(slot, ClientSlot, domain))?)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Boot id of this domain's kernel, as the domain table holds it.

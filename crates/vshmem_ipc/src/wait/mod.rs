@@ -1,6 +1,5 @@
 //! Waiting and waking.
 
-pub(crate) mod agent;
 pub(crate) mod datagrams;
 pub(crate) mod domain_users;
 pub(crate) mod doorbell;

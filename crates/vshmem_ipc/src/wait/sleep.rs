@@ -1,16 +1,37 @@
-//! Sleeping in a wait queue.
+//! Sleeping in a wait queue, and how long one may sleep: on whom a sleeper can rely.
 
 use std::time::Duration;
 
-use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
-use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
-use vshmem_wire::{State, ThreadSlot, WaitCounts, WaitState};
+use vshmem_mem::{
+    AtomicU32, Instant, Ordering, SecondWord, death_word, hide_waiter, signals_handled, take_waiter,
+};
+use vshmem_sync::{
+    Fault, LockContext, ParkResult, SlotGuard, field, load_state, load_value, park, with_lock,
+};
+use vshmem_wire::{
+    ClientSlot, ClientState, DomainSlot, Registry, State, ThreadSlot, WaitCounts, WaitState,
+};
 
-use crate::context::Context;
+use crate::context::{Context, WakeScope};
+use crate::pool::clients::client_at;
+use crate::pool::domains::{self, DomainSet};
 use crate::pool::threads::thread_at;
 use crate::registry::table;
 use crate::wait::wait_queue::{WaitQueue, dequeue};
-use crate::wait::{doorbell, waker_cpus};
+use crate::wait::{datagrams, doorbell, waker_cpus};
+
+/// How a sleep ended for the caller of a blocking operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The work has been done on its behalf, with this errno (0: success).
+    Done(u32),
+    /// Worth another try.
+    Retry,
+    /// The deadline has passed.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
 
 /// Sleeps in `wait_queue` until another thread writes the wait cell of `slot_guard`, the deadline
 /// passes, or a signal handler runs. In each case the thread is in no wait queue afterwards.
@@ -39,24 +60,6 @@ pub(crate) fn sleep_in_wait_queue(
     ended
 }
 
-/// Takes a thread out of the wait queue that it has just entered, because it need not sleep.
-/// Returns what another thread has done for it meanwhile, if one has.
-pub(crate) fn leave_wait_queue(
-    context: &Context,
-    slot_guard: &SlotGuard<'_>,
-    wait_queue: WaitQueue,
-) -> Result<Option<Woken>, Fault> {
-    let lock_context = context.lock_context_of(slot_guard);
-    let left = leave_one(context, &lock_context, wait_queue, slot_guard.slot);
-    let acted = match left {
-        Ok(true) => Ok(None),
-        Ok(false) => wait_result(context, slot_guard).map(Some),
-        Err(fault) => Err(fault),
-    };
-    hide_waiter();
-    acted
-}
-
 /// Counts a wait, or its end. Only this thread writes the word.
 fn count(
     context: &Context,
@@ -69,70 +72,6 @@ fn count(
     let mut counts = WaitCounts::unpack(map.load(counts_at, Ordering::Relaxed)?);
     raise(&mut counts);
     Ok(map.store(counts_at, counts.pack(), Ordering::Relaxed)?)
-}
-
-/// Takes the thread out of the wait queue, however its sleep has ended.
-fn end_sleep(
-    context: &Context,
-    slot_guard: &SlotGuard<'_>,
-    wait_queue: WaitQueue,
-    woken: Result<Option<Woken>, Fault>,
-) -> Result<Woken, Fault> {
-    let lock_context = context.lock_context_of(slot_guard);
-    let left = match woken {
-        Ok(None) => return wait_result(context, slot_guard),
-        Ok(Some(reason)) => leave_one(context, &lock_context, wait_queue, slot_guard.slot)
-            .map(|left| (left, reason)),
-        Err(fault) => {
-            let _ = leave_one(context, &lock_context, wait_queue, slot_guard.slot);
-            Err(fault)
-        }
-    };
-    match left {
-        Ok((true, reason)) => Ok(reason),
-        Ok((false, _)) => wait_result(context, slot_guard),
-        // The thread that reaps this process finds the thread in its wait queue, and takes it out.
-        Err(Fault::Evicted) => Err(Fault::Evicted),
-        Err(fault) => {
-            // The wait queue is corrupt: at least this thread can no longer be found in it.
-            let _ = wait_result(context, slot_guard);
-            Err(fault)
-        }
-    }
-}
-
-/// To be called as a signal handler is entered: a call that it has interrupted is over, as far
-/// as others can see, before the handler runs.
-pub(crate) fn interrupt(context: &Context) {
-    let Some((wait_queue, slot)) = take_waiter().map(WaitQueue::taken) else { return };
-    // A call that ended without a sleep may have noted a wait queue that it never entered. Its slot
-    // may belong to another thread by now, or to no thread. The noted offset is checked as well, so
-    // that nothing but a lock is taken as one.
-    if !context.slot_cache.is_mine(slot) || !table::is_lock(context, wait_queue.lock) {
-        return;
-    }
-    if let Ok(slot_guard) = context.slot_guard() {
-        // The waiter itself finds out how it stands when it goes on.
-        let _ = leave_one(context, &context.lock_context_of(&slot_guard), wait_queue, slot);
-    }
-}
-
-/// Takes a waiter off its wait queue, if no thread has acted on it yet.
-fn leave_one(
-    context: &Context,
-    lock_context: &LockContext<'_>,
-    wait_queue: WaitQueue,
-    slot: u32,
-) -> Result<bool, Fault> {
-    let layout = context.pool().layout();
-    let at = thread_at(layout, slot)?;
-    with_lock(*lock_context, wait_queue.lock, "dequeue", |txn| {
-        let waits = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting);
-        if waits {
-            dequeue(txn, layout, wait_queue, slot, WaitState::Idle, 0)?;
-        }
-        Ok(waits)
-    })
 }
 
 /// Sleeps until the wait cell says something else than *waiting* (`None`), or for another
@@ -165,7 +104,7 @@ fn sleep_until(
     let mut looked = 0;
     let mut meter = context.spin.measure_sleep();
     loop {
-        let (recheck, second_word) = doorbell::recheck(context, looked);
+        let (recheck, second_word) = recheck(context, looked);
         let words = &context.words;
         let slot = slot_guard.slot;
         let park_result =
@@ -194,6 +133,172 @@ fn sleep_until(
     }
 }
 
+/// After what time a waiter has to look again by itself, and which other word ends its sleep. The
+/// time is long when every domain that could wake it can notify it, and an agent looks after it
+/// (`recover_waiters`). Otherwise it is short.
+fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>) {
+    /// When every domain can notify this one, but there is no agent: this covers wakers that died
+    /// between the change and the notification, and lost notifications.
+    const NOTIFIABLE: Duration = Duration::from_millis(1000);
+    /// With an agent, whose end wakes one waiter. This covers that one dying before it wakes the
+    /// others.
+    const GUARDED: Duration = Duration::from_secs(60);
+    /// Time to the first poll where some domain cannot notify this one.
+    const SOON: Duration = Duration::from_micros(50);
+    /// The longest time between two polls there.
+    const BOUND: Duration = Duration::from_millis(4);
+    if !is_woken_by_all(context).unwrap_or(false) {
+        return ((SOON * 2u32.saturating_pow(looked / 4)).min(BOUND), None);
+    }
+    // Short sleeps are made with the simpler call.
+    let agent = if looked > 0 { living_agent(context) } else { None };
+    match agent {
+        None => (NOTIFIABLE, None),
+        Some((word, expected)) => (GUARDED, Some(SecondWord { word, expected, alone: NOTIFIABLE })),
+    }
+}
+
+/// Whether every thread that could wake a waiter of this domain can also notify it.
+pub(crate) fn is_woken_by_all(context: &Context) -> Result<bool, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let mine =
+        load_value(map, field!(domains::slot_at(layout, context.domain())?, DomainSlot, address))?;
+    let heard = heard_now(context)?;
+    let mut unnotifiable = DomainSet::default();
+    for other in domains::other_alive_domains(context.pool(), context.domain()) {
+        let (index, slot) = other?;
+        let address = load_value(map, field!(slot, DomainSlot, address))?;
+        let wakes = doorbell::is_address(mine) && doorbell::is_address(address);
+        if wakes
+            || heard.is_some_and(|heard| heard.has(index))
+            || doorbell::is_near(context, index)?
+        {
+            continue;
+        }
+        if !doorbell::is_address(mine) && heard.is_none() {
+            return Ok(false);
+        }
+        unnotifiable.add(index);
+    }
+    // A domain that cannot notify this one does not matter while it has no clients.
+    Ok(unnotifiable.0 == 0 || !has_clients(context, unnotifiable)?)
+}
+
+/// The domains that will have this one notified; `None` when its agent does not listen. None of
+/// them counts while the agent is dead: its successor will say so again.
+fn heard_now(context: &Context) -> Result<Option<DomainSet>, Fault> {
+    let notify = datagrams::notify_of(context.pool(), context.domain())?;
+    if notify == 0 {
+        return Ok(None);
+    }
+    // Whether another user's agent lives cannot be seen; those waiters look once a second.
+    let lives = living_agent(context).is_some()
+        || datagrams::agent_of_other_user(context, notify).is_some();
+    Ok(Some(if lives {
+        datagrams::heard_by(context.pool(), context.domain())?
+    } else {
+        DomainSet::default()
+    }))
+}
+
+fn has_clients(context: &Context, of: DomainSet) -> Result<bool, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+    for client in 0..high.min(layout.clients.count as u32) {
+        let slot = client_at(layout, client)?;
+        let state = load_state(map, field!(slot, ClientSlot, state))?;
+        if state != Some(ClientState::Free)
+            && of.has(load_value(map, field!(slot, ClientSlot, domain))?)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The agent's word and what it holds, while there is an agent.
+fn living_agent(context: &Context) -> Option<(&AtomicU32, u32)> {
+    let word = agent_word(context).ok()?;
+    let value = word.load(Ordering::SeqCst);
+    death_word::is_owned(value).then_some((word, value))
+}
+
+/// Where the agent's thread is named: beside the wait words, where waiters of its own user see it.
+/// Others go on looking once a second.
+fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
+    let layout = context.pool().layout();
+    match context.wake_scope {
+        WakeScope::Domain => context.words.of(layout.threads.count as u32),
+        WakeScope::Kernel => {
+            let slot = domains::slot_at(layout, context.domain())?;
+            Ok(context.pool().map().futex(field!(slot, DomainSlot, agent_words.thread).offset())?)
+        }
+    }
+}
+
+/// To be called by the thread that is the agent: from now on waiters rely on it, until it ends or
+/// calls `stop_guarding`. Where that cannot be, they go on looking once a second.
+pub(crate) fn guard_waiters(context: &Context) {
+    if let Ok(word) = agent_word(context) {
+        death_word::own(word);
+    }
+}
+
+/// Waiters no longer rely on the calling thread.
+pub(crate) fn stop_guarding(context: &Context) {
+    if let Ok(word) = agent_word(context) {
+        death_word::disown(word);
+    }
+}
+
+/// Takes the thread out of the wait queue, however its sleep has ended.
+fn end_sleep(
+    context: &Context,
+    slot_guard: &SlotGuard<'_>,
+    wait_queue: WaitQueue,
+    woken: Result<Option<Woken>, Fault>,
+) -> Result<Woken, Fault> {
+    let lock_context = context.lock_context_of(slot_guard);
+    let left = match woken {
+        Ok(None) => return wait_result(context, slot_guard),
+        Ok(Some(reason)) => leave_one(context, &lock_context, wait_queue, slot_guard.slot)
+            .map(|left| (left, reason)),
+        Err(fault) => {
+            let _ = leave_one(context, &lock_context, wait_queue, slot_guard.slot);
+            Err(fault)
+        }
+    };
+    match left {
+        Ok((true, reason)) => Ok(reason),
+        Ok((false, _)) => wait_result(context, slot_guard),
+        // The thread that reaps this process finds the thread in its wait queue, and takes it out.
+        Err(Fault::Evicted) => Err(Fault::Evicted),
+        Err(fault) => {
+            // The wait queue is corrupt: at least this thread can no longer be found in it.
+            let _ = wait_result(context, slot_guard);
+            Err(fault)
+        }
+    }
+}
+
+/// Takes a waiter off its wait queue, if no thread has acted on it yet.
+fn leave_one(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    wait_queue: WaitQueue,
+    slot: u32,
+) -> Result<bool, Fault> {
+    let layout = context.pool().layout();
+    let at = thread_at(layout, slot)?;
+    with_lock(*lock_context, wait_queue.lock, "dequeue", |txn| {
+        let waits = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting);
+        if waits {
+            dequeue(txn, layout, wait_queue, slot, WaitState::Idle, 0)?;
+        }
+        Ok(waits)
+    })
+}
+
 /// What the wait cell says now, made idle again.
 pub(crate) fn wait_result(context: &Context, slot_guard: &SlotGuard<'_>) -> Result<Woken, Fault> {
     let map = context.pool().map();
@@ -210,15 +315,36 @@ pub(crate) fn wait_result(context: &Context, slot_guard: &SlotGuard<'_>) -> Resu
     Ok(if state == Some(WaitState::Done) { Woken::Done(result) } else { Woken::Retry })
 }
 
-/// How a sleep ended for the caller of a blocking operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
-    /// The work has been done on its behalf, with this errno (0: success).
-    Done(u32),
-    /// Worth another try.
-    Retry,
-    /// The deadline has passed.
-    TimedOut,
-    /// A signal handler ran.
-    Interrupted,
+/// Takes a thread out of the wait queue that it has just entered, because it need not sleep.
+/// Returns what another thread has done for it meanwhile, if one has.
+pub(crate) fn leave_wait_queue(
+    context: &Context,
+    slot_guard: &SlotGuard<'_>,
+    wait_queue: WaitQueue,
+) -> Result<Option<Woken>, Fault> {
+    let lock_context = context.lock_context_of(slot_guard);
+    let left = leave_one(context, &lock_context, wait_queue, slot_guard.slot);
+    let acted = match left {
+        Ok(true) => Ok(None),
+        Ok(false) => wait_result(context, slot_guard).map(Some),
+        Err(fault) => Err(fault),
+    };
+    hide_waiter();
+    acted
+}
+
+/// To be called as a signal handler is entered: a call that it has interrupted is over, as far
+/// as others can see, before the handler runs.
+pub(crate) fn interrupt(context: &Context) {
+    let Some((wait_queue, slot)) = take_waiter().map(WaitQueue::taken) else { return };
+    // A call that ended without a sleep may have noted a wait queue that it never entered. Its slot
+    // may belong to another thread by now, or to no thread. The noted offset is checked as well, so
+    // that nothing but a lock is taken as one.
+    if !context.slot_cache.is_mine(slot) || !table::is_lock(context, wait_queue.lock) {
+        return;
+    }
+    if let Ok(slot_guard) = context.slot_guard() {
+        // The waiter itself finds out how it stands when it goes on.
+        let _ = leave_one(context, &context.lock_context_of(&slot_guard), wait_queue, slot);
+    }
 }

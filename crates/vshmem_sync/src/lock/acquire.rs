@@ -5,7 +5,7 @@ use vshmem_mem::{Map, Ordering, spin_hint};
 use vshmem_wire::{Cell, Place, RawCell, ThreadSlot, field};
 
 use super::context::LockContext;
-use super::record::carry_out;
+use super::intent::carry_out;
 use super::word::{COMMITTED, FREE, LockWord, taken};
 use crate::cell::load_cell;
 use crate::fault::Fault;

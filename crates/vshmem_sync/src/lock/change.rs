@@ -2,14 +2,13 @@
 
 use std::convert::Infallible;
 
-use vshmem_wire::{Cell, IntentEntry, Place, RawCell};
+use vshmem_wire::{CELL_BYTES, IntentEntry, PAGE_BYTES, Place, RawCell};
 
 use super::acquire::{Wait, acquire};
 use super::context::LockContext;
 use super::decision::Decision;
-use super::intent::{Overflow, Txn};
-use super::record::close_record;
-use super::word::{COMMITTED, FREE, in_state};
+use super::intent::{Overflow, Txn, close_record};
+use super::word::{FREE, in_state};
 use crate::crash::crash_point;
 use crate::fault::Fault;
 
@@ -80,7 +79,7 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
     change: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Result<Decision<T, E>, Fault>,
 ) -> Result<T, F> {
-    lock_context.check_lock(lock)?;
+    check_lock(&lock_context, lock)?;
     // Made here and never moved: it is a kilobyte.
     let mut txn = Txn::new(lock_context);
     if let Some(room) = overflow {
@@ -103,7 +102,7 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
             Err(fault) => (false, Err(F::from(fault))),
         };
         let is_over = if commits {
-            finish(&mut txn, &lock_context, lock, held, change)?
+            txn.finish(lock, held, change)?
         } else {
             // What is staged goes with the transaction, or below when the body is to run again.
             lock_context.map.replace_cell(lock, held, in_state(held, FREE)).map_err(Fault::from)?
@@ -119,41 +118,22 @@ fn run<'a, T, E, F: From<Fault> + From<E>>(
     }
 }
 
-/// Commits, carries out, releases. False when the lock was lost before the commit.
-fn finish(
-    txn: &mut Txn<'_>,
-    lock_context: &LockContext<'_>,
-    lock: Place<RawCell>,
-    held: Cell,
-    change: &'static str,
-) -> Result<bool, Fault> {
-    let free = in_state(held, FREE);
-    if txn.is_empty() {
-        return Ok(lock_context.map.replace_cell(lock, held, free)?);
+/// Refuses a place where no lock can lie: what is in front of the tables (the superblock has
+/// no locks), behind them, or not aligned.
+#[inline]
+fn check_lock(lock_context: &LockContext<'_>, lock: Place<RawCell>) -> Result<(), Fault> {
+    let offset = lock.offset();
+    let inside = (PAGE_BYTES..lock_context.words_end).contains(&offset);
+    if inside && offset.is_multiple_of(CELL_BYTES) {
+        return Ok(());
     }
-    let committed = held.successor(in_state(held, COMMITTED));
-    txn.write_record(lock, committed.tag)?;
-    crash_point(change, "written");
-    // Barrier COMMIT: releases the record. Pairs with the acquire of the lock's cell in
-    // `acquire_contended`.
-    if !lock_context.map.replace_cell(lock, held, committed.word)? {
-        return Ok(false);
-    }
-    crash_point(change, "committed");
-    txn.apply(change)?;
-    crash_point(change, "applied");
-    // Refused only if another thread took over after the commit. That one has carried the record
-    // out, and the lock is not this thread's to release.
-    // Barrier HAND-OVER: pairs with the acquire of the lock's cell in `acquire`.
-    lock_context.map.replace_cell(lock, committed, free)?;
-    crash_point(change, "released");
-    Ok(true)
+    Err(Fault::corrupt(lock, "a lock where none can be"))
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use vshmem_mem::{Map, Mapping, Ordering};
-    use vshmem_wire::{Area, PAGE_BYTES};
+    use vshmem_wire::{Area, Cell};
 
     use super::*;
     use crate::cell::load_word;

@@ -1,7 +1,7 @@
 //! What a change needs to know of the pool and of its thread.
 
 use vshmem_mem::Map;
-use vshmem_wire::{Area, Place, RawCell, ThreadSlot};
+use vshmem_wire::{Area, Place, ThreadSlot};
 
 use crate::fault::Fault;
 use crate::thread_slot::SlotCache;
@@ -22,21 +22,6 @@ pub struct LockContext<'a> {
 }
 
 impl LockContext<'_> {
-    /// Refuses a place where no lock can lie: what is in front of the tables (the superblock
-    /// has no locks), behind them, or not aligned.
-    ///
-    /// # Errors
-    /// When it is such a one.
-    #[inline]
-    pub(crate) fn check_lock(&self, lock: Place<RawCell>) -> Result<(), Fault> {
-        let offset = lock.offset();
-        let inside = (vshmem_wire::PAGE_BYTES..self.words_end).contains(&offset);
-        if inside && offset.is_multiple_of(vshmem_wire::CELL_BYTES) {
-            return Ok(());
-        }
-        Err(Fault::corrupt(offset, "a lock where none can be"))
-    }
-
     /// Where a thread slot is.
     ///
     /// # Errors

@@ -1,13 +1,15 @@
-//! The intent record: all writes of one change, collected first.
+//! The intent record: all writes of one change, collected first; then laid open in the thread slot,
+//! committed and carried out, by its owner or by the thread that takes the lock over.
 
 use arrayvec::ArrayVec;
-use vshmem_mem::Scratch;
+use vshmem_mem::{Map, Ordering, Scratch};
 use vshmem_wire::{
-    Cell, INTENT_ENTRIES, IntentEntry, MORE_LOG_ENTRIES, Place, RawCell, State, StateCell,
+    CELL_BYTES, Cell, INTENT_ENTRIES, IntentEntry, IntentHead, MORE_LOG_ENTRIES, Place, RawCell,
+    State, StateCell, ThreadSlot, field,
 };
 
 use super::context::LockContext;
-use super::record::{before, write_record};
+use super::word::{COMMITTED, FREE, in_state};
 use crate::cell::{load_cell, load_word};
 use crate::crash::crash_point;
 use crate::fault::Fault;
@@ -300,28 +302,64 @@ impl<'a> Txn<'a> {
         self.steps = 0;
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.near.is_empty()
-    }
-
-    /// Lays the record open in the thread slot. No thread acts on it before the lock says
-    /// *committed*, with this tag.
-    #[inline]
-    pub(super) fn write_record(
+    /// Commits, carries out, releases `lock`, which was `held`. False when it was
+    /// lost before the commit.
+    pub(super) fn finish(
         &mut self,
         lock: Place<RawCell>,
-        committed: u64,
-    ) -> Result<(), Fault> {
-        let far = match (&mut self.far, self.overflow) {
-            (Some(far), Some(room)) => Some((room.first, &far.values()[..self.far_used])),
-            _ => None,
-        };
-        write_record(&self.lock_context, lock, committed, &self.near, far)
+        held: Cell,
+        change: &'static str,
+    ) -> Result<bool, Fault> {
+        let map = self.lock_context.map;
+        let free = in_state(held, FREE);
+        if self.near.is_empty() {
+            return Ok(map.replace_cell(lock, held, free)?);
+        }
+        let committed = held.successor(in_state(held, COMMITTED));
+        self.write_record(lock, committed.tag)?;
+        crash_point(change, "written");
+        // Barrier COMMIT: releases the record. Pairs with the acquire of the lock's cell in
+        // `acquire_contended`.
+        if !map.replace_cell(lock, held, committed.word)? {
+            return Ok(false);
+        }
+        crash_point(change, "committed");
+        self.apply(change)?;
+        crash_point(change, "applied");
+        // Refused only if another thread took over after the commit. That one has carried the
+        // record out, and the lock is not this thread's to release.
+        // Barrier HAND-OVER: pairs with the acquire of the lock's cell in `acquire`.
+        map.replace_cell(lock, committed, free)?;
+        crash_point(change, "released");
+        Ok(true)
+    }
+
+    /// Lays the record open in the thread slot: the entries `near` there, and those that are `far`
+    /// at an offset of their own. No thread acts on it before the lock says *committed*, with this
+    /// tag.
+    #[inline]
+    fn write_record(&mut self, lock: Place<RawCell>, committed: u64) -> Result<(), Fault> {
+        let map = self.lock_context.map;
+        let slot = self.lock_context.slot_at(self.lock_context.slot)?;
+        close_record(map, slot)?;
+        write_entries(map, field!(slot, ThreadSlot, intents).first(), &self.near)?;
+        let mut entries = self.near.len();
+        if let (Some(far), Some(Overflow { first, .. })) = (&mut self.far, self.overflow) {
+            let far = &far.values()[..self.far_used];
+            write_entries(map, first, far)?;
+            map.store(field!(slot, ThreadSlot, more_intents), first.offset(), Ordering::Relaxed)?;
+            entries += far.len();
+        }
+        map.store(field!(slot, ThreadSlot, intent_lock), lock.offset(), Ordering::Relaxed)?;
+        let head = IntentHead { tag: committed, entries: entries as u64 }.pack();
+        // Part of COMMIT: pairs with the acquire of the head in `carry_out`.
+        map.store(field!(slot, ThreadSlot, intent_head), head, Ordering::Release)?;
+        Ok(())
     }
 
     /// Carries out this process's own record, from the private copy.
     #[inline]
-    pub(super) fn apply(&mut self, change: &'static str) -> Result<(), Fault> {
+    fn apply(&mut self, change: &'static str) -> Result<(), Fault> {
         let half = self.near.len() / 2;
         for (index, entry) in self.near.iter().enumerate() {
             if index == half {
@@ -337,4 +375,100 @@ impl<'a> Txn<'a> {
         }
         Ok(())
     }
+}
+
+/// Makes the record of a thread slot invalid, before any of its words is overwritten: a thread that
+/// still carries it out must see that. Barrier REWRITE: pairs with the fence in [`carry_out`].
+pub(super) fn close_record(map: &Map, slot: Place<ThreadSlot>) -> Result<(), Fault> {
+    map.store(field!(slot, ThreadSlot, intent_head), 0, Ordering::Relaxed)?;
+    vshmem_mem::fence(Ordering::Release);
+    Ok(())
+}
+
+#[inline]
+fn write_entries(
+    map: &Map,
+    first: Place<IntentEntry>,
+    entries: &[IntentEntry],
+) -> Result<(), Fault> {
+    for (nth, entry) in entries.iter().enumerate() {
+        write_entry(map, first.nth(nth as u64), entry)?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn write_entry(map: &Map, at: Place<IntentEntry>, entry: &IntentEntry) -> Result<(), Fault> {
+    map.store(field!(at, IntentEntry, offset), entry.offset, Ordering::Relaxed)?;
+    map.store(field!(at, IntentEntry, old), entry.old, Ordering::Relaxed)?;
+    map.store(field!(at, IntentEntry, tag), entry.tag, Ordering::Relaxed)?;
+    map.store(field!(at, IntentEntry, new), entry.new, Ordering::Relaxed)?;
+    Ok(())
+}
+
+/// What the cell of an entry holds before the change.
+#[inline]
+fn before(entry: &IntentEntry) -> Cell {
+    Cell { word: entry.old, tag: entry.tag }
+}
+
+/// Carries out the committed record of another thread slot, for the given lock, which has been
+/// committed with `tag`.
+///
+/// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
+/// after it has carried out the old one itself. A record that no honest client writes is not
+/// refused: those of its entries that can be read are applied, inside the pool, and the lock is
+/// released.
+pub(super) fn carry_out(
+    lock_context: &LockContext<'_>,
+    owner: u32,
+    lock: Place<RawCell>,
+    tag: u64,
+) -> Result<(), Fault> {
+    let map = lock_context.map;
+    let Ok(slot) = lock_context.slot_at(owner) else { return Ok(()) };
+    let head_at = field!(slot, ThreadSlot, intent_head);
+    let lock_at = field!(slot, ThreadSlot, intent_lock);
+    let head = map.load(head_at, Ordering::Acquire)?;
+    let Some(count) = IntentHead::entries_for(head, tag) else { return Ok(()) };
+    if map.load(lock_at, Ordering::Relaxed)? != lock.offset() {
+        return Ok(());
+    }
+    let more = Place::at(map.load(field!(slot, ThreadSlot, more_intents), Ordering::Relaxed)?);
+    let near = INTENT_ENTRIES as u64;
+    for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
+        let at = if index < near {
+            field!(slot, ThreadSlot, intents).element(index)
+        } else {
+            more.nth(index - near)
+        };
+        let Some(entry) = read_entry(map, at) else { return Ok(()) };
+        // Pairs with REWRITE in `close_record`: if a word of a newer record was read
+        // above, then the head read now is no longer the one that was checked. It may be as long
+        // and of the same tag, but then it is of another lock, whose offset was written
+        // before it. (A third record, of this lock again, has another tag.)
+        vshmem_mem::fence(Ordering::Acquire);
+        let same = map.load(head_at, Ordering::Acquire)? == head
+            && map.load(lock_at, Ordering::Relaxed)? == lock.offset();
+        if !same {
+            return Ok(());
+        }
+        let allowed =
+            entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < lock_context.words_end;
+        if allowed && entry.offset.is_multiple_of(CELL_BYTES) {
+            map.replace_cell(entry.offset, before(&entry), entry.new)?;
+        }
+    }
+    Ok(())
+}
+
+/// `None` when it does not lie in the pool.
+fn read_entry(map: &Map, at: Place<IntentEntry>) -> Option<IntentEntry> {
+    let word = |place: Place<u64>| map.load(place, Ordering::Relaxed).ok();
+    Some(IntentEntry {
+        offset: word(field!(at, IntentEntry, offset))?,
+        old: word(field!(at, IntentEntry, old))?,
+        tag: word(field!(at, IntentEntry, tag))?,
+        new: word(field!(at, IntentEntry, new))?,
+    })
 }

@@ -31,13 +31,13 @@
 //! * An entry compares the 64 bits of the tag and the 64 of the word.
 //!
 //! # Barriers
-//! * COMMIT: the swap to COMMITTED (`change.rs`) and the release of the record's head
-//!   (`record.rs`). Pairs with acquire of the lock's cell (`acquire.rs`) and of the head
-//!   (`carry_out`): a thread that takes over sees the whole record.
+//! * COMMIT: the swap to COMMITTED and the release of the record's head (`intent.rs`). Pairs with
+//!   acquire of the lock's cell (`acquire.rs`) and of the head (`carry_out`): a thread that takes
+//!   over sees the whole record.
 //! * REWRITE: release fence between clearing the head and writing entries (`close_record`). Pairs
 //!   with acquire fence between reading an entry and looking at the head again (`carry_out`): no
 //!   thread carries out an entry of a newer record.
-//! * HAND-OVER: the swap to FREE (`change.rs`). Pairs with acquire of the lock's cell
+//! * HAND-OVER: the swap to FREE (`intent.rs`). Pairs with acquire of the lock's cell
 //!   (`acquire.rs`): the next holder sees all that the change has written.
 //! * READ: acquire of the lock's tag behind what is read without the lock (`read_if_free`). Pairs
 //!   with COMMIT, by way of the swaps by which a change is carried out, which release: a reader
@@ -56,7 +56,6 @@ mod change;
 mod context;
 mod decision;
 mod intent;
-mod record;
 mod word;
 
 pub use change::{decide_with_lock, decide_with_lock_long, with_lock};

@@ -71,7 +71,7 @@
 //! # Barriers
 //! * TAG: acquire load of the tag, then the word (`load_to_replace`). Pairs with sequentially
 //!   consistent swaps of the cell: a word goes with a tag no newer than itself.
-//! * READ ORDER: acquire loads: adjustment, semaphore, validity (`operate.rs`, `undo.rs`). Pairs
+//! * READ ORDER: acquire loads: adjustment, semaphore, validity (`single.rs`, `close.rs`). Pairs
 //!   with swaps in the order prepare, commit; and in the order close all cells, then give up: as
 //!   said above.
 //! * HAND-OVER: sequentially consistent swap of the semaphore. Pairs with acquire load of it: a
@@ -83,11 +83,9 @@
 //! single operations and a thread that closes or removes the set.
 
 mod array;
-mod operate;
-mod read;
+mod close;
 mod single;
 mod tentative;
-mod undo;
 
 pub use array::SemaphoreArray;
 pub use single::{Operated, Semaphore, UndoRecords};

@@ -18,6 +18,7 @@ const SHORT: u64 = 2 << 6;
 
 /// What a waiter polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
 pub enum Polled {
     /// A word, whose change is all that the answer writes.
     Word,
@@ -28,22 +29,24 @@ pub enum Polled {
 /// The pauses on this processor.
 #[derive(Debug)]
 pub(super) struct PollIntervals {
-    of_word: u64,
+    /// By what is polled.
+    ticks: [u64; 2],
 }
 
 impl PollIntervals {
     /// Those that were measured as the better ones for this kind of processor.
     pub fn of_this_processor() -> Self {
-        Self { of_word: if is_amd() { SHORT } else { USUAL } }
+        let mut ticks = [USUAL; 2];
+        if is_amd() {
+            ticks[Polled::Word as usize] = SHORT;
+        }
+        Self { ticks }
     }
 
     /// Ticks between two polls.
     #[inline]
     pub fn ticks(&self, polled: Polled) -> u64 {
-        match polled {
-            Polled::Word => self.of_word,
-            Polled::Ring => USUAL,
-        }
+        self.ticks[polled as usize]
     }
 }
 

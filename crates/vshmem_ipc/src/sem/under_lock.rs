@@ -1,19 +1,121 @@
-//! Arrays of operations: trying them, doing them, and doing those of waiters.
+//! A set under its lock: changes, arrays of operations (trying them and doing them), and those of
+//! waiters.
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, seconds_now};
-use vshmem_sync::{Fault, Txn, field};
+use vshmem_sync::{Decision, Fault, LockContext, Txn, field};
 use vshmem_wire::{
-    Adjustment, ClientId, INLINE_OPS, Place, RawCell, SemSlot, SemWord, SemaphoreWait, ThreadSlot,
-    WaitState,
+    Adjustment, Cell, ClientId, INLINE_OPS, ObjectState, Operation, Place, RawCell, SemSlot,
+    SemWord, SemaphoreWait, ThreadSlot, WaitState,
 };
 
+use crate::context::Context;
+use crate::error::{ChangeResult, Failure};
+use crate::memory::change;
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
-use crate::sem::operation::Operation;
+use crate::registry::table::SlotState;
 use crate::sem::set::Set;
 use crate::sem::undo;
 use crate::wait::wait_queue::{self, WakeList, result_of};
+
+impl Set {
+    /// Runs a change under the set's lock, and counts the semaphores that it writes.
+    pub(super) fn change<'a, T>(
+        &self,
+        context: &'a Context,
+        lock_context: &LockContext<'a>,
+        name: &'static str,
+        mut body: impl FnMut(&mut Txn<'a>) -> Result<T, Fault>,
+    ) -> Result<T, Failure> {
+        self.decide(context, lock_context, name, |txn| body(txn).map(Decision::Commit))
+    }
+
+    /// As [`Set::change`], for a change that may be refused.
+    pub(super) fn decide<'a, T>(
+        &self,
+        context: &'a Context,
+        lock_context: &LockContext<'a>,
+        name: &'static str,
+        body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
+    ) -> Result<T, Failure> {
+        let mut writes = 0;
+        let done = self.decide_counting(context, lock_context, name, &mut writes, body);
+        if writes != 0 {
+            self.count_other_writes(context.pool().map(), writes);
+        }
+        done
+    }
+
+    /// As [`Set::decide`]; adds what it writes to `writes`.
+    pub(super) fn decide_counting<'a, T>(
+        &self,
+        context: &'a Context,
+        lock_context: &LockContext<'a>,
+        name: &'static str,
+        writes: &mut u64,
+        mut body: impl FnMut(&mut Txn<'a>) -> ChangeResult<T>,
+    ) -> Result<T, Failure> {
+        let semaphores = self.words..self.words.nth(self.count.into());
+        let (mut aside, mut staged) = (0, 0);
+        let done = change::decide(context, lock_context, self.lock(), name, |txn| {
+            let decision = body(txn);
+            // Closing is no part of the change: it stays, also where the change is begun again.
+            aside += txn.take_written_aside();
+            let commits = decision.as_ref().is_ok_and(Decision::commits);
+            staged = if commits { txn.writes_within(semaphores.clone()) } else { 0 };
+            decision
+        });
+        // With a fault it was not committed after all.
+        let is_committed = !matches!(done, Err(Failure::Fault(_)));
+        *writes += aside + if is_committed { staged } else { 0 };
+        done
+    }
+
+    /// Whether the set is still there; under its lock.
+    pub fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
+        let value = txn.get(field!(self.slot, SemSlot, header.state))?;
+        Ok(SlotState::unpack(value) == self.state_word(ObjectState::Live))
+    }
+
+    /// Closes the fast path to a semaphore and returns its cell as this change sees it.
+    pub(super) fn close(
+        &self,
+        txn: &mut Txn<'_>,
+        pool: &Pool,
+        number: u32,
+    ) -> Result<(Place<RawCell>, Cell), Fault> {
+        let at = self.word(number)?;
+        let cell = txn.cell(at)?;
+        if SemWord::unpack(cell.word).slow {
+            return Ok((at, cell));
+        }
+        // What is staged over a semaphore keeps it closed, unless a peer has laid something
+        // else into the same memory.
+        if txn.has_written(at) {
+            return Err(Fault::corrupt(at, "a semaphore where something else lies"));
+        }
+        let (closed, has_written) = self.semaphore(pool, number)?.close_uncounted()?;
+        if has_written {
+            txn.note_written_aside();
+        }
+        Ok((at, closed))
+    }
+
+    /// Stages a new word over one that was closed before.
+    pub(super) fn write(
+        &self,
+        txn: &mut Txn<'_>,
+        at: Place<RawCell>,
+        cell: Cell,
+        value: u32,
+        process_ref: u32,
+    ) -> Result<(), Fault> {
+        // The word stays closed in the staged copy; [`reopen`] decides at the end of
+        // the change.
+        txn.replace(at, cell, SemWord::of(value, process_ref, true).pack())
+    }
+}
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
