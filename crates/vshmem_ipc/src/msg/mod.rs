@@ -21,11 +21,9 @@
 //! (`wait_with_ring.rs`); in mode *list* both rings are empty and closed. A receiver that takes the
 //! last message of the list opens one again.
 
-pub(crate) mod at_once;
 pub(crate) mod awaited_types;
 pub(crate) mod count;
 pub(crate) mod create;
-pub(crate) mod fast;
 pub(crate) mod fast_receive;
 pub(crate) mod fast_send;
 pub(crate) mod glimpse;

@@ -12,7 +12,6 @@ use vshmem_mem::Map;
 use vshmem_sync::{Fault, load_value, load_word};
 use vshmem_wire::{LONG_RING_BYTES, LONG_RING_SLOTS, Layout, QueueMode, RING_SLOTS};
 
-use crate::context::Context;
 use crate::msg::queue::{Queue, at};
 use crate::pool::chunk::Chunk;
 
@@ -69,13 +68,6 @@ pub(crate) fn ring_in_use(map: &Map, queue: &Queue) -> Result<Option<RingInUse>,
     Ok(RingInUse::of(load_word(map, at!(queue, mode))?))
 }
 
-/// Whether it is the long ring, for all that can be seen without the lock.
-#[inline]
-pub(crate) fn uses_long_ring(context: &Context, queue: &Queue) -> bool {
-    let ring = ring_in_use(context.pool().map(), queue);
-    ring.is_ok_and(|ring| ring == Some(RingInUse::Long))
-}
-
 /// Whether something that happens at one of 2 to the power of `rarity` numbers happens at this one.
 /// By Fibonacci hashing: numbers that are regularly apart meet it as often as any others.
 pub(super) fn is_turn(number: u32, rarity: u32) -> bool {
@@ -107,8 +99,12 @@ pub(crate) fn ring_base<const N: usize>(
     if N == RING_SLOTS {
         return Ok(queue.ring());
     }
-    long_ring(map, layout, queue)?
-        .ok_or(Fault::corrupt(queue.slot, "a queue that uses a long ring and has none"))
+    long_ring(map, layout, queue)?.ok_or(no_long_ring(queue.slot))
+}
+
+/// What is wrong with the queue in `slot`.
+pub(crate) fn no_long_ring(slot: u64) -> Fault {
+    Fault::corrupt(slot, "a queue that uses a long ring and has none")
 }
 
 /// Does the same with whichever ring it is: `$slots` is the number of its slots.

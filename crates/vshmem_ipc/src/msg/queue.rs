@@ -52,6 +52,14 @@ impl Receive {
     }
 }
 
+impl Receive {
+    /// As mq_receive(3) receives: the oldest message, without waiting for it.
+    #[inline(always)]
+    pub(crate) fn oldest(room: usize) -> Self {
+        Self { mtype: 0, room, no_wait: true, cut: true, except: false, copy: false }
+    }
+}
+
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {

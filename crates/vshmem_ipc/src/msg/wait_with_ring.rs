@@ -28,6 +28,7 @@ use crate::error::Failure;
 use crate::memory::{change, chunks};
 use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::fast_send::SendCall;
+use crate::msg::glimpse::Glimpse;
 use crate::msg::message::Header;
 use crate::msg::mode::{RingInUse, ring_base, ring_in_use, uses_ring, with_ring};
 use crate::msg::queue::{Queue, at};
@@ -204,7 +205,8 @@ fn chunk_for_tail(
 /// Hands a message over to a waiter beside the ring.
 #[cold]
 pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
-    let SendCall { context, queue, mtype, payload, caller, .. } = *call;
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, mtype, payload, caller, .. } =
+        *call;
     let pool = context.pool();
     let layout = pool.layout();
     Permission::check(pool.map(), queue.slot, caller, WRITE)??;

@@ -24,6 +24,13 @@ impl<'a, const WORDS: usize, const N: usize> RingWords<'a, WORDS, N> {
         Self { words, begin, base }
     }
 
+    /// Offset of its first slot in the pool.
+    #[inline]
+    #[must_use]
+    pub fn base(self) -> u64 {
+        self.base
+    }
+
     #[inline(always)]
     fn slot(self, index: usize, is_oldest: bool) -> RingSlot<N> {
         let index = index % N;

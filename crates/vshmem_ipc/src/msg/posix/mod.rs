@@ -20,7 +20,6 @@
 //! gives its descriptors back. What takes the last one of a queue without a name away notes that as
 //! its thread's task and removes the queue under its own lock.
 
-pub(crate) mod at_once;
 pub(crate) mod attributes;
 pub(crate) mod descriptors;
 pub(crate) mod lookup;
