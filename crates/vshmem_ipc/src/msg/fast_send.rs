@@ -22,10 +22,9 @@ use vshmem_wire::{Cell, LONG_RING_SLOTS, RING_SLOTS, RingReserve};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::fast_receive::MEDIUM_COPY;
 use crate::msg::glimpse::{Glimpse, MOST_ATTEMPTS, load, stamp};
-use crate::msg::mode::{RingInUse, uses_ring};
+use crate::msg::mode::{AwaitedTypes, RingInUse, uses_ring};
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring;
 use crate::msg::ring_chunk::{RingChunk, hold_spare, keep, take_ring_chunk, will_write_chunk};

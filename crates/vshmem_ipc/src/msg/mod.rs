@@ -21,7 +21,6 @@
 //! (`wait_with_ring.rs`); in mode *list* both rings are empty and closed. A receiver that takes the
 //! last message of the list opens one again.
 
-pub(crate) mod awaited_types;
 pub(crate) mod count;
 pub(crate) mod create;
 pub(crate) mod fast_receive;
@@ -43,7 +42,6 @@ pub(crate) mod ring_chunk;
 pub(crate) mod ring_room;
 pub(crate) mod send;
 pub(crate) mod serve;
-pub(crate) mod sizes;
 pub(crate) mod status;
 pub(crate) mod stock;
 pub(crate) mod wait_with_ring;

@@ -5,21 +5,20 @@ use std::cell::Cell;
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::Decision::{Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, SlotGuard, field};
+use vshmem_sync::{Fault, LockContext, RingSpace, SlotGuard, WakerCpu, field, load_value};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::{chunks, heap};
-use crate::msg::count::sent_past_ring;
+use crate::msg::count::{note_size, sent_past_ring};
 use crate::msg::fast_send::{self, InRing, SendCall};
 use crate::msg::glimpse::Glimpse;
 use crate::msg::list::{End, fits, insert};
 use crate::msg::long_ring;
 use crate::msg::message::Header;
 use crate::msg::posix::mq_notify;
-use crate::msg::queue::{self, Wait, at};
-use crate::msg::ring_room::await_ring;
+use crate::msg::queue::{self, Queue, Wait, at};
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
@@ -30,6 +29,7 @@ use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
 use crate::wait::wait_queue::{self, WakeList, errno_of};
+use crate::wait::waker_cpus;
 
 /// How an attempt to send under the lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +129,33 @@ fn send_past_waiters(
         }
     }
     Ok(InRing::Slow)
+}
+
+/// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers
+/// take what is in it.
+fn await_ring(context: &Context, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
+    let map = context.pool().map();
+    let left = || load_value(map, at!(queue, count)).unwrap_or(0);
+    // A thread that sleeps is woken by the message that is to be sent.
+    let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
+    let mut least = left();
+    let may_look = || waker_cpus::waker_cpu(context) == WakerCpu::OnAnotherCpu;
+    if least == 0 || is_idle || !context.send_backoff.may_look(may_look) {
+        return false;
+    }
+    signals_seen.get_or_insert_with(signals_before_wait);
+    let mut found = RingSpace::None;
+    context.send_backoff.look_for_ring(|| {
+        if !ring::is_in_list(context, queue).unwrap_or(true) {
+            return RingSpace::Plenty;
+        }
+        let now = left();
+        if now < least {
+            found = RingSpace::Some;
+        }
+        least = now;
+        found
+    })
 }
 
 /// How a call goes on under the lock.
@@ -261,7 +288,7 @@ fn put_in_list(
                 let is_first = txn.get(at!(queue, head))? == 0;
                 heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
                 insert(txn, layout, queue, chunk, header, End::Newest)?;
-                long_ring::note_size(txn, queue, header.size)?;
+                note_size(txn, queue, header.size)?;
                 sent_past_ring(txn, queue)?;
                 if is_first {
                     sender

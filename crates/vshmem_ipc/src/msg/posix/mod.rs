@@ -22,7 +22,6 @@
 
 pub(crate) mod attributes;
 pub(crate) mod descriptors;
-pub(crate) mod lookup;
 pub(crate) mod mq_notify;
 pub(crate) mod open;
 pub(crate) mod transfer;

@@ -11,8 +11,7 @@ use crate::error::Failure;
 use crate::msg::fast_receive::{ReceiveCall, mq_receive_at_once};
 use crate::msg::fast_send::{SendCall, mq_send_at_once};
 use crate::msg::glimpse::Glimpse;
-use crate::msg::posix::lookup::{find, gone};
-use crate::msg::queue::{Receive, Wait, at};
+use crate::msg::queue::{Receive, Wait, at, find_posix, gone};
 use crate::msg::waiters::Deliver;
 use crate::msg::{receive, send};
 use crate::registry::permission::Superuser;
@@ -60,7 +59,7 @@ pub(crate) fn send(
     if priority >= QUEUE_PRIORITIES {
         return Err(Errno::INVAL.into());
     }
-    let queue = find(context, id)?;
+    let queue = find_posix(context, id)?;
     let most = load_value(context.pool().map(), at!(queue, most_bytes))?;
     if message.len() > most.min(MOST_QUEUE_MESSAGE_BYTES) as usize {
         return Err(Errno::MSGSIZE.into());
@@ -87,7 +86,7 @@ pub(crate) fn receive(
     wait: Wait,
     deliver: &mut Deliver<'_>,
 ) -> Result<usize, Failure> {
-    let queue = find(context, id)?;
+    let queue = find_posix(context, id)?;
     if room < load_value(context.pool().map(), at!(queue, most_bytes))? as usize {
         return Err(Errno::MSGSIZE.into());
     }
