@@ -203,6 +203,12 @@ mpi-qemu: setup-mpi setup-qemu build programs mpi-programs
 mpi-compare: setup-mpi build programs mpi-programs
 	@tests/mpi/compare.sh "$(CURDIR)/target/release/vshmem" $(PROCESSES) 3 $(WHAT)
 
+# How many files the way of a call leads through, and how often back: tests/walks/README.md. WALKS: some of them.
+WALKS ?=
+.PHONY: walks
+walks: setup
+	@tests/walks/run.sh $(WALKS)
+
 # Longer than the same in `make test`: SECONDS of random deaths; every crash point in a guest that is killed, or paused and
 # evicted (BOOTS=each: a boot for every one of them).
 BOOTS ?= all
