@@ -11,9 +11,8 @@ use vshmem_wire::{
     CELL_BYTES, LONG_RING_SLOTS, Layout, OUTGROWN_RARITY_LOG2, RING_SLOTS, SENT_PAST_RING_SHIFT,
 };
 
-use crate::msg::mode::long_ring;
+use crate::msg::mode::{is_large_in, long_ring};
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring_room::is_large_in;
 
 /// Looks at both numbers, until nothing has come between.
 pub(super) const MOST_LOOKS: u32 = 16;

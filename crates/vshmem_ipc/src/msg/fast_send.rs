@@ -24,11 +24,11 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::msg::fast_receive::MEDIUM_COPY;
 use crate::msg::glimpse::{Glimpse, MOST_ATTEMPTS, load, stamp};
-use crate::msg::mode::{AwaitedTypes, RingInUse, uses_ring};
+use crate::msg::mode::{AwaitedTypes, RingInUse, is_large_in, uses_ring};
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring;
 use crate::msg::ring_chunk::{RingChunk, hold_spare, keep, take_ring_chunk, will_write_chunk};
-use crate::msg::ring_room::{Held, await_bytes, await_room, is_large_in};
+use crate::msg::ring_room::{Held, await_bytes, await_room};
 use crate::msg::stock;
 use crate::registry::permission::{Caller, Permission, Superuser, WRITE};
 

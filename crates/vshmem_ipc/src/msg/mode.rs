@@ -77,6 +77,13 @@ pub(crate) fn ring_in_use(map: &Map, queue: &Queue) -> Result<Option<RingInUse>,
     Ok(RingInUse::of(load_word(map, at!(queue, mode))?))
 }
 
+/// Whether there may be no room for a message although a slot is free, in a queue with this limit:
+/// its bytes are counted.
+#[inline]
+pub(crate) fn is_large_in<const N: usize>(limit: u64, bytes: u64) -> bool {
+    bytes > limit / N as u64
+}
+
 /// Whether something that happens at one of 2 to the power of `rarity` numbers happens at this one.
 /// By Fibonacci hashing: numbers that are regularly apart meet it as often as any others.
 pub(super) fn is_turn(number: u32, rarity: u32) -> bool {

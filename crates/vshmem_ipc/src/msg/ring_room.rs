@@ -4,6 +4,7 @@ use vshmem_mem::signals_before_wait;
 use vshmem_sync::{Fault, MessageRing, RingSpace, Tail, WakerCpu, load_value};
 
 use crate::context::Context;
+use crate::msg::mode::is_large_in;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::header_of;
 use crate::wait::waker_cpus;
@@ -28,13 +29,6 @@ pub(super) fn await_room<const N: usize>(
         looks += 1;
         ring.room(context.pool().map(), looks.is_multiple_of(LOOKS_AT_TAIL))
     })
-}
-
-/// Whether there may be no room for a message although a slot is free, in a queue with this limit:
-/// its bytes are counted.
-#[inline]
-pub(crate) fn is_large_in<const N: usize>(limit: u64, bytes: u64) -> bool {
-    bytes > limit / N as u64
 }
 
 /// What a ring holds.
