@@ -24,10 +24,9 @@ use crate::msg::glimpse::{Glimpse, MOST_ATTEMPTS, load, stamp};
 use crate::msg::message::{Header, Search};
 use crate::msg::mode::RingInUse;
 use crate::msg::queue::{Queue, Receive, at};
-use crate::msg::ring::header_of;
+use crate::msg::ring::{chunk_of, header_of};
 use crate::msg::ring_chunk::{take_along, will_read_chunk};
 use crate::msg::waiters::{Answer, Deliver};
-use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, READ, Superuser};
 use crate::wait::waker_cpus;
 
@@ -96,18 +95,21 @@ fn receive_at_once(
     if !glimpse.is_posix {
         Permission::check(context.pool().map(), glimpse.queue.slot, caller, READ).ok()?.ok()?;
     }
-    match take(context, glimpse, head, header, size, deliver).ok()? {
-        Take::Taken(()) => Some(size),
+    if !glimpse.is_current(context) {
+        return None;
+    }
+    match take(context, &glimpse, head, (header.mtype, size), deliver).ok()? {
+        Take::Taken => Some(size),
         Take::Lost | Take::NoBuffer => None,
     }
 }
 
 /// How an attempt to take a message ended.
-enum Taken<const N: usize> {
+enum Taken {
     Delivered(Answer),
     /// There was none for this receiver, after everything that the ring held had been looked at:
-    /// and so it is as long as the tail, which is this slot, has not moved.
-    Nothing(RingSlot<N>),
+    /// and so it is as long as the tail has not moved.
+    Nothing,
     /// Another thread was faster.
     Again,
     /// This is not for the ring.
@@ -155,11 +157,12 @@ fn receive_through<const WORDS: usize, const N: usize>(
     deliver: &mut Deliver<'_>,
     seen: &mut Option<u32>,
 ) -> Result<Option<Answer>, Fault> {
+    let mut tail = None;
     for _ in 0..MOST_ATTEMPTS {
-        match look_and_take(call, ring, deliver)? {
+        match look_and_take(call, ring, &mut tail, deliver)? {
             Taken::Delivered(answer) => return Ok(Some(answer)),
             Taken::Again => {}
-            Taken::Nothing(tail) => return await_message(call, ring, tail, deliver, seen),
+            Taken::Nothing => return await_message(call, ring, tail, deliver, seen),
             Taken::Slow => break,
         }
     }
@@ -167,20 +170,22 @@ fn receive_through<const WORDS: usize, const N: usize>(
 }
 
 /// Takes the first message that the receiver accepts: the oldest, if that is the one behind the
-/// message that this process took last; else it looks at all.
+/// message that this process took last; else it looks at all. `tail`: that of the ring, when there
+/// was none to be taken. Not in the answer, which is small so: see [`Answer`].
 #[inline(always)]
 fn look_and_take<const WORDS: usize, const N: usize>(
     call: ReceiveCall<'_>,
     ring: RingWords<'_, WORDS, N>,
+    tail: &mut Option<RingSlot<N>>,
     deliver: &mut Deliver<'_>,
-) -> Result<Taken<N>, Fault> {
+) -> Result<Taken, Fault> {
     let ReceiveCall { context, glimpse, wanted, .. } = call;
     let map = context.pool().map();
     let Some(head) = find_head(context, &glimpse.queue, ring) else {
-        return take_first(call, ring.base(), deliver);
+        return take_first(call, ring.base(), tail, deliver);
     };
     if !head.is_full() {
-        return Ok(nothing_behind(map, head));
+        return Ok(nothing_before(map, head, tail));
     }
     let search = Search::of(wanted.mtype, wanted.except, false);
     let header = read_header(context, &glimpse.queue, head, search)?;
@@ -190,17 +195,22 @@ fn look_and_take<const WORDS: usize, const N: usize>(
     }
     // Usually one that this process has sent itself, and whose answer it waits for.
     if !search.accepts(header.mtype)
-        && let Some(tail) = head.tail_if_alone(map, ring.base())?
+        && let Some(free) = head.tail_if_alone(map, ring.base())?
     {
-        return Ok(nothing_behind(map, tail));
+        return Ok(nothing_before(map, free, tail));
     }
-    take_first(call, ring.base(), deliver)
+    take_first(call, ring.base(), tail, deliver)
 }
 
-/// There was nothing for the receiver before the tail, which is this slot.
+/// There was nothing for the receiver before the tail, which is that slot.
 #[inline(always)]
-fn nothing_behind<const N: usize>(map: &Map, tail: RingSlot<N>) -> Taken<N> {
-    if tail.has_moved(map) { Taken::Again } else { Taken::Nothing(tail) }
+fn nothing_before<const N: usize>(
+    map: &Map,
+    slot: RingSlot<N>,
+    tail: &mut Option<RingSlot<N>>,
+) -> Taken {
+    *tail = Some(slot);
+    if slot.has_moved(map) { Taken::Again } else { Taken::Nothing }
 }
 
 /// The oldest message, or the tail if there is none, where this process expects it: behind the
@@ -264,8 +274,9 @@ fn will_read_next<const N: usize>(context: &Context, head: RingSlot<N>) -> Resul
 fn take_first<const N: usize>(
     call: ReceiveCall<'_>,
     base: u64,
+    tail: &mut Option<RingSlot<N>>,
     deliver: &mut Deliver<'_>,
-) -> Result<Taken<N>, Fault> {
+) -> Result<Taken, Fault> {
     let ReceiveCall { context, glimpse, wanted, .. } = call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let search = Search::of(wanted.mtype, wanted.except, false);
@@ -287,7 +298,7 @@ fn take_first<const N: usize>(
     if may_be_lowest || ring.tail() == Tail::Closed {
         return Ok(Taken::Slow);
     }
-    Ok(nothing_behind(map, ring.tail_slot()))
+    Ok(nothing_before(map, ring.tail_slot(), tail))
 }
 
 /// Takes a message, if it is short enough for the ring and for the receiver.
@@ -297,7 +308,7 @@ fn take_if_allowed<const N: usize>(
     ring_slot: RingSlot<N>,
     header: Header,
     deliver: &mut Deliver<'_>,
-) -> Result<Taken<N>, Fault> {
+) -> Result<Taken, Fault> {
     let ReceiveCall { context, glimpse, wanted, caller } = call;
     let Some(size) = header.fitting(wanted) else { return Ok(Taken::Slow) };
     if !glimpse.is_current(context) {
@@ -306,120 +317,110 @@ fn take_if_allowed<const N: usize>(
     if let Err(errno) = Permission::check(context.pool().map(), glimpse.queue.slot, caller, READ)? {
         return Ok(Taken::Delivered(Answer::error(errno)));
     }
+    // Beside what `take` answers: see [`Answer`].
+    let mut answer = Answer::error(Errno::IO);
     let deliver = |mtype: i64, payload: &[u8]| {
-        Answer::of(deliver(mtype, payload.len(), &|into: &mut [u8]| {
+        answer = Answer::of(deliver(mtype, payload.len(), &|into: &mut [u8]| {
             let size = into.len().min(payload.len());
             into[..size].copy_from_slice(&payload[..size]);
-        }))
+        }));
     };
-    Ok(match take(context, glimpse, ring_slot, header, size, deliver)? {
-        Take::Taken(answer) => Taken::Delivered(answer),
+    Ok(match take(context, &glimpse, ring_slot, (header.mtype, size), deliver)? {
+        Take::Taken => Taken::Delivered(answer),
         Take::Lost => Taken::Again,
         Take::NoBuffer => Taken::Slow,
     })
 }
 
 /// What became of a message that was to be taken.
-enum Take<T> {
-    /// It was delivered, with this answer.
-    Taken(T),
-    /// Another thread was faster, or the queue has gone.
+enum Take {
+    /// It was delivered.
+    Taken,
+    /// Another thread was faster.
     Lost,
     /// Another thread uses the buffer that there is for long ones.
     NoBuffer,
 }
 
 /// Takes a message, of which `size` bytes are wanted, by way of a copy: the receiver's own room is
-/// not written to before it has the message.
+/// not written to before it has the message. The queue was found to be current after the look.
 #[inline(always)]
-fn take<const N: usize, T>(
+fn take<const N: usize>(
     context: &Context,
-    glimpse: Glimpse<'_>,
+    glimpse: &Glimpse<'_>,
     ring_slot: RingSlot<N>,
-    header: Header,
-    size: usize,
-    deliver: impl FnOnce(i64, &[u8]) -> T,
-) -> Result<Take<T>, Fault> {
-    let message = Message { glimpse, ring_slot, mtype: header.mtype };
+    (mtype, size): (i64, usize),
+    deliver: impl FnOnce(i64, &[u8]),
+) -> Result<Take, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    if ring_slot.is_inline() {
+        let payload = ring_slot.inline_payload(map)?;
+        return finish(context, glimpse, ring_slot, || deliver(mtype, &payload[..size]));
+    }
+    let payload = chunk_of(ring_slot)?.offset(layout)? + MSG_HEADER_BYTES;
     if size <= SMALL_COPY {
-        message.take(context, &mut [0; SMALL_COPY][..size], deliver)
+        let copy = &mut [0; SMALL_COPY][..size];
+        map.read(payload, copy)?;
+        finish(context, glimpse, ring_slot, || deliver(mtype, copy))
     } else if size <= MEDIUM_COPY {
-        message.take(context, &mut [0; MEDIUM_COPY][..size], deliver)
+        let copy = &mut [0; MEDIUM_COPY][..size];
+        map.read(payload, copy)?;
+        finish(context, glimpse, ring_slot, || deliver(mtype, copy))
     } else {
-        message.take_large(context, size, deliver)
+        take_large(context, glimpse, ring_slot, (payload, size), |copy| deliver(mtype, copy))
     }
 }
 
-/// A message that the receiver wants.
-struct Message<'a, const N: usize> {
-    glimpse: Glimpse<'a>,
+/// Takes a message that is too large for a stack: the process has one buffer for such.
+#[inline(never)]
+fn take_large<const N: usize>(
+    context: &Context,
+    glimpse: &Glimpse<'_>,
     ring_slot: RingSlot<N>,
-    mtype: i64,
+    (payload, size): (u64, usize),
+    deliver: impl FnOnce(&[u8]),
+) -> Result<Take, Fault> {
+    let Ok(mut buffer) = context.payload_buffer.try_lock() else { return Ok(Take::NoBuffer) };
+    let copy = &mut buffer[..size];
+    context.pool().map().read(payload, copy)?;
+    finish(context, glimpse, ring_slot, || {
+        // The message is the receiver's, whatever is wrong with its chunk.
+        let _ = take_along(context, &glimpse.queue, ring_slot);
+        deliver(copy)
+    })
 }
 
-impl<const N: usize> Message<'_, N> {
-    #[inline(always)]
-    fn take<T>(
-        self,
-        context: &Context,
-        copy: &mut [u8],
-        deliver: impl FnOnce(i64, &[u8]) -> T,
-    ) -> Result<Take<T>, Fault> {
-        let Self { glimpse, ring_slot, mtype } = self;
-        let (map, layout) = (context.pool().map(), context.pool().layout());
-        match ring_slot.chunk() {
-            Some(unit) => map.read(Chunk(unit).offset(layout)? + MSG_HEADER_BYTES, copy)?,
-            None => {
-                let payload = ring_slot.inline_payload(map)?;
-                let size = copy.len().min(payload.len());
-                copy[..size].copy_from_slice(&payload[..size]);
-            }
-        }
-        if !glimpse.is_current(context) {
-            return Ok(Take::Lost);
-        }
-        let stamp = stamp!(context, glimpse, receiver, received);
-        crash_point("msg-fast-receive", "copied");
-        if !ring_slot.take(map)? {
-            leave_lines(0);
-            return Ok(Take::Lost);
-        }
-        context.ring_hints.note_head(glimpse.queue.index, ring_slot.index() + 1);
-        crash_point("msg-fast-receive", "taken");
-        if let Some(stamp) = stamp {
-            stamp.renew(context);
-        }
-        crash_point("msg-fast-receive", "stamped");
-        Ok(Take::Taken(deliver(mtype, copy)))
+/// Takes a message whose payload has been copied, and delivers it.
+#[inline(always)]
+fn finish<const N: usize>(
+    context: &Context,
+    glimpse: &Glimpse<'_>,
+    ring_slot: RingSlot<N>,
+    deliver: impl FnOnce(),
+) -> Result<Take, Fault> {
+    let stamp = stamp!(context, glimpse, receiver, received);
+    crash_point("msg-fast-receive", "copied");
+    if !ring_slot.take(context.pool().map())? {
+        leave_lines(0);
+        return Ok(Take::Lost);
     }
-
-    /// The process has one buffer for payloads that are too large for a stack. No stack need be so
-    /// deep.
-    #[inline(never)]
-    fn take_large<T>(
-        self,
-        context: &Context,
-        size: usize,
-        deliver: impl FnOnce(i64, &[u8]) -> T,
-    ) -> Result<Take<T>, Fault> {
-        let (queue, ring_slot) = (self.glimpse.queue, self.ring_slot);
-        let Ok(mut copy) = context.payload_buffer.try_lock() else { return Ok(Take::NoBuffer) };
-        let taken = self.take(context, &mut copy[..size], deliver)?;
-        if let Take::Taken(_) = taken {
-            // The message is the receiver's, whatever is wrong with its chunk.
-            let _ = take_along(context, &queue, ring_slot);
-        }
-        Ok(taken)
+    context.ring_hints.note_head(glimpse.queue.index, ring_slot.index() + 1);
+    crash_point("msg-fast-receive", "taken");
+    if let Some(stamp) = stamp {
+        stamp.renew(context);
     }
+    crash_point("msg-fast-receive", "stamped");
+    deliver();
+    Ok(Take::Taken)
 }
 
-/// Looks for a while for a message in a ring that has none for this receiver, as long as its tail
-/// is `tail`.
+/// Looks for a while for a message in a ring that had none for this receiver when its tail was
+/// `tail`.
 #[cold]
 fn await_message<const WORDS: usize, const N: usize>(
     call: ReceiveCall<'_>,
     ring: RingWords<'_, WORDS, N>,
-    mut tail: RingSlot<N>,
+    mut tail: Option<RingSlot<N>>,
     deliver: &mut Deliver<'_>,
     seen: &mut Option<u32>,
 ) -> Result<Option<Answer>, Fault> {
@@ -431,24 +432,25 @@ fn await_message<const WORDS: usize, const N: usize>(
     if let Err(errno) = Permission::check(map, glimpse.queue.slot, caller, READ)? {
         return Ok(Some(Answer::error(errno)));
     }
+    let has_moved =
+        |tail: Option<RingSlot<N>>| tail.is_none_or(|ring_slot| ring_slot.has_moved(map));
     if wanted.no_wait {
         // All of them had been taken by then, or were for others, and another was not there.
-        return Ok((!tail.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
+        return Ok((!has_moved(tail)).then_some(Answer::error(Errno::NOMSG)));
     }
     let signals_seen = *seen.get_or_insert_with(signals_before_wait);
     let mut look = context.spin.begin(waker_cpus::waker_cpu(context), Polled::Ring);
     while !look.pause_or_end() && signals_handled() == signals_seen {
-        if !tail.has_moved(map) {
+        if !has_moved(tail) {
             continue;
         }
-        match look_and_take(call, ring, deliver)? {
+        match look_and_take(call, ring, &mut tail, deliver)? {
             Taken::Delivered(answer) => {
                 look.succeed();
                 return Ok(Some(answer));
             }
-            Taken::Nothing(now) => tail = now,
             // It may have been late: the next turn looks again.
-            Taken::Again => {}
+            Taken::Again | Taken::Nothing => {}
             Taken::Slow => break,
         }
     }
