@@ -52,7 +52,7 @@ pub(crate) fn msgrcv_at_once(
         return None;
     }
     let glimpse = Glimpse::of_system_v(context, id)?;
-    receive_at_once(context, glimpse, wanted, caller, is_ready, deliver)
+    receive_at_once(context, &glimpse, wanted, caller, is_ready, deliver)
 }
 
 /// mq_receive(3), the same for a receiver with `room` bytes.
@@ -68,13 +68,13 @@ pub(crate) fn mq_receive_at_once(
     if room < load!(glimpse, most_bytes) as u32 as usize {
         return None;
     }
-    receive_at_once(context, glimpse, Receive::oldest(room), &Superuser, is_ready, deliver)
+    receive_at_once(context, &glimpse, Receive::oldest(room), &Superuser, is_ready, deliver)
 }
 
 #[inline(always)]
 fn receive_at_once(
     context: &Context,
-    glimpse: Glimpse<'_>,
+    glimpse: &Glimpse<'_>,
     wanted: Receive,
     caller: &impl Caller,
     is_ready: impl FnOnce(usize) -> bool,
@@ -98,7 +98,7 @@ fn receive_at_once(
     if !glimpse.is_current(context) {
         return None;
     }
-    match take(context, &glimpse, head, (header.mtype, size), deliver).ok()? {
+    match take(context, glimpse, head, (header.mtype, size), deliver).ok()? {
         Take::Taken => Some(size),
         Take::Lost | Take::NoBuffer => None,
     }
@@ -117,7 +117,6 @@ enum Taken {
 }
 
 /// One call of msgrcv(2) or mq_receive(3), after its queue has been looked up.
-#[derive(Clone, Copy)]
 pub(crate) struct ReceiveCall<'a> {
     pub context: &'a Context,
     pub glimpse: Glimpse<'a>,
@@ -129,7 +128,7 @@ pub(crate) struct ReceiveCall<'a> {
 /// `seen` is set when the call has begun to wait.
 #[inline(always)]
 pub(crate) fn receive_from_ring(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     deliver: &mut Deliver<'_>,
     seen: &mut Option<u32>,
 ) -> Result<Option<Answer>, Fault> {
@@ -143,7 +142,7 @@ pub(crate) fn receive_from_ring(
 /// Apart from the other, whose frame on the stack stays small.
 #[inline(never)]
 fn receive_through_long(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     deliver: &mut Deliver<'_>,
     seen: &mut Option<u32>,
 ) -> Result<Option<Answer>, Fault> {
@@ -152,7 +151,7 @@ fn receive_through_long(
 
 #[inline(always)]
 fn receive_through<const WORDS: usize, const N: usize>(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     ring: RingWords<'_, WORDS, N>,
     deliver: &mut Deliver<'_>,
     seen: &mut Option<u32>,
@@ -162,7 +161,7 @@ fn receive_through<const WORDS: usize, const N: usize>(
         match look_and_take(call, ring, &mut tail, deliver)? {
             Taken::Delivered(answer) => return Ok(Some(answer)),
             Taken::Again => {}
-            Taken::Nothing => return await_message(call, ring, tail, deliver, seen),
+            Taken::Nothing => return await_message(call, ring, &mut tail, deliver, seen),
             Taken::Slow => break,
         }
     }
@@ -174,12 +173,12 @@ fn receive_through<const WORDS: usize, const N: usize>(
 /// was none to be taken. Not in the answer, which is small so: see [`Answer`].
 #[inline(always)]
 fn look_and_take<const WORDS: usize, const N: usize>(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     ring: RingWords<'_, WORDS, N>,
     tail: &mut Option<RingSlot<N>>,
     deliver: &mut Deliver<'_>,
 ) -> Result<Taken, Fault> {
-    let ReceiveCall { context, glimpse, wanted, .. } = call;
+    let ReceiveCall { context, ref glimpse, wanted, .. } = *call;
     let map = context.pool().map();
     let Some(head) = find_head(context, &glimpse.queue, ring) else {
         return take_first(call, ring.base(), tail, deliver);
@@ -272,12 +271,12 @@ fn will_read_next<const N: usize>(context: &Context, head: RingSlot<N>) -> Resul
 /// `vshmem_sync::MessageRing` for why it is the first.
 #[inline(never)]
 fn take_first<const N: usize>(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     base: u64,
     tail: &mut Option<RingSlot<N>>,
     deliver: &mut Deliver<'_>,
 ) -> Result<Taken, Fault> {
-    let ReceiveCall { context, glimpse, wanted, .. } = call;
+    let ReceiveCall { context, ref glimpse, wanted, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let search = Search::of(wanted.mtype, wanted.except, false);
     let mut ring = MessageRing::<N>::at(base);
@@ -304,12 +303,12 @@ fn take_first<const N: usize>(
 /// Takes a message, if it is short enough for the ring and for the receiver.
 #[inline]
 fn take_if_allowed<const N: usize>(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     ring_slot: RingSlot<N>,
     header: Header,
     deliver: &mut Deliver<'_>,
 ) -> Result<Taken, Fault> {
-    let ReceiveCall { context, glimpse, wanted, caller } = call;
+    let ReceiveCall { context, ref glimpse, wanted, caller } = *call;
     let Some(size) = header.fitting(wanted) else { return Ok(Taken::Slow) };
     if !glimpse.is_current(context) {
         return Ok(Taken::Slow);
@@ -325,7 +324,7 @@ fn take_if_allowed<const N: usize>(
             into[..size].copy_from_slice(&payload[..size]);
         }));
     };
-    Ok(match take(context, &glimpse, ring_slot, (header.mtype, size), deliver)? {
+    Ok(match take(context, glimpse, ring_slot, (header.mtype, size), deliver)? {
         Take::Taken => Taken::Delivered(answer),
         Take::Lost => Taken::Again,
         Take::NoBuffer => Taken::Slow,
@@ -418,13 +417,13 @@ fn finish<const N: usize>(
 /// `tail`.
 #[cold]
 fn await_message<const WORDS: usize, const N: usize>(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     ring: RingWords<'_, WORDS, N>,
-    mut tail: Option<RingSlot<N>>,
+    tail: &mut Option<RingSlot<N>>,
     deliver: &mut Deliver<'_>,
     seen: &mut Option<u32>,
 ) -> Result<Option<Answer>, Fault> {
-    let ReceiveCall { context, glimpse, wanted, caller } = call;
+    let ReceiveCall { context, ref glimpse, wanted, caller } = *call;
     let map = context.pool().map();
     if !glimpse.is_current(context) {
         return Ok(None);
@@ -433,7 +432,7 @@ fn await_message<const WORDS: usize, const N: usize>(
         return Ok(Some(Answer::error(errno)));
     }
     let has_moved =
-        |tail: Option<RingSlot<N>>| tail.is_none_or(|ring_slot| ring_slot.has_moved(map));
+        |tail: &Option<RingSlot<N>>| tail.as_ref().is_none_or(|slot| slot.has_moved(map));
     if wanted.no_wait {
         // All of them had been taken by then, or were for others, and another was not there.
         return Ok((!has_moved(tail)).then_some(Answer::error(Errno::NOMSG)));
@@ -444,7 +443,7 @@ fn await_message<const WORDS: usize, const N: usize>(
         if !has_moved(tail) {
             continue;
         }
-        match look_and_take(call, ring, &mut tail, deliver)? {
+        match look_and_take(call, ring, tail, deliver)? {
             Taken::Delivered(answer) => {
                 look.succeed();
                 return Ok(Some(answer));

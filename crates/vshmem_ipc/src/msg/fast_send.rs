@@ -181,9 +181,9 @@ fn send_short<const WORDS: usize, const N: usize>(
     ring: RingWords<'_, WORDS, N>,
     held: &mut Option<RingChunk>,
 ) -> Option<()> {
-    let SendCall { context, glimpse, mtype, payload, caller, .. } = *call;
-    let (map, layout, queue) = (context.pool().map(), context.pool().layout(), glimpse.queue);
-    let (tail, last) = find_tail(context, &queue, ring)?;
+    let SendCall { context, ref glimpse, mtype, payload, caller, .. } = *call;
+    let (map, layout, queue) = (context.pool().map(), context.pool().layout(), &glimpse.queue);
+    let (tail, last) = find_tail(context, queue, ring)?;
     // Read after the ring: a receiver that goes to sleep after this closes the tail first, so that
     // the swap fails. Usually none sleeps.
     let mode = load!(glimpse, mode);
@@ -220,7 +220,7 @@ fn fill_short<const N: usize>(
     tail: RingSlot<N>,
     held: &mut Option<RingChunk>,
 ) -> Option<()> {
-    let SendCall { context, glimpse, mtype, payload, .. } = *call;
+    let SendCall { context, ref glimpse, mtype, payload, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if let Some(inline) = inline_of::<N>(mtype, payload) {
         let is_whole = RingReserve::is_whole(load!(glimpse, tail) as u32);
@@ -296,7 +296,7 @@ fn put<const N: usize>(
     message: Message,
     is_large: bool,
 ) -> Result<bool, Fault> {
-    let SendCall { context, glimpse, mtype, payload, .. } = *call;
+    let SendCall { context, ref glimpse, mtype, payload, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if let Message::InChunk(chunk) = message {
         chunk.write(map, glimpse.queue.index, tail, mtype, payload)?;
@@ -362,7 +362,7 @@ fn look_and_send<const N: usize>(
     signals_seen: &mut Option<u32>,
     held: &mut Option<RingChunk>,
 ) -> Result<(), Stop> {
-    let SendCall { context, glimpse, caller, .. } = *call;
+    let SendCall { context, ref glimpse, caller, .. } = *call;
     let map = context.pool().map();
     let mut ring = MessageRing::<N>::at(base);
     ring.refresh(map)?;
@@ -395,7 +395,7 @@ fn find_place<const N: usize>(
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
 ) -> Result<RingSlot<N>, Stop> {
-    let SendCall { context, glimpse: Glimpse { queue, is_posix, .. }, mtype, .. } = *call;
+    let SendCall { context, glimpse: Glimpse { ref queue, is_posix, .. }, mtype, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     // Read after the ring, as on the short way.
     let mode = load_word(map, at!(queue, mode))?;
@@ -418,7 +418,7 @@ fn find_place<const N: usize>(
         }
     };
     // Only queues of POSIX have an order of their own.
-    if mtype > LOWEST && is_posix && !ring::may_follow(map, layout, &queue, tail, mtype)? {
+    if mtype > LOWEST && is_posix && !ring::may_follow(map, layout, queue, tail, mtype)? {
         return Err(InRing::Slow.into());
     }
     Ok(tail)
@@ -430,19 +430,19 @@ fn prepare<const N: usize>(
     tail: RingSlot<N>,
     held: &mut Option<RingChunk>,
 ) -> Result<Message, Stop> {
-    let SendCall { context, glimpse: Glimpse { queue, .. }, mtype, payload, .. } = *call;
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, mtype, payload, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     map.will_write(tail.at);
     map.will_read(at!(queue, sender));
     will_write_chunk(map, layout, tail);
     // Also when there is one in hand.
-    hold_spare(context, &queue, tail, held)?;
+    hold_spare(context, queue, tail, held)?;
     if let Some(inline) = inline_of::<N>(mtype, payload) {
         if RingReserve::is_whole(load_value(map, at!(queue, tail))?) {
             return Ok(Message::Inline(inline));
         }
         if context.reserve.is_due() {
-            stock::stock_reserve(context, &queue)?;
+            stock::stock_reserve(context, queue)?;
             return Err(Stop::Again);
         }
     }
@@ -456,7 +456,7 @@ fn prepare<const N: usize>(
         }
         None => {}
     }
-    *held = take_ring_chunk(context, &queue, payload.len())?;
+    *held = take_ring_chunk(context, queue, payload.len())?;
     Err(if held.is_some() { Stop::Again } else { InRing::Slow.into() })
 }
 
@@ -467,7 +467,7 @@ fn count_bytes<const N: usize>(
     ring: &MessageRing<N>,
     signals_seen: &mut Option<u32>,
 ) -> Result<bool, Stop> {
-    let SendCall { context, glimpse: Glimpse { queue, .. }, payload, no_wait, .. } = *call;
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, payload, no_wait, .. } = *call;
     let (map, bytes) = (context.pool().map(), payload.len() as u64);
     // After the look as well: a change of the limit makes it fail.
     let limit = load_value(map, at!(queue, limit))?.into();
@@ -479,7 +479,7 @@ fn count_bytes<const N: usize>(
     if held.bytes.saturating_add(bytes) <= limit {
         return Ok(is_large | held.is_large);
     }
-    if !no_wait && await_bytes(context, &queue, ring, payload.len(), signals_seen) {
+    if !no_wait && await_bytes(context, queue, ring, payload.len(), signals_seen) {
         return Err(Stop::Again);
     }
     Err(InRing::Slow.into())

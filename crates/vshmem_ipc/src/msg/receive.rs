@@ -47,18 +47,18 @@ pub(crate) fn msgrcv(
     }
     let queue = queue::find(context, id)?;
     let glimpse = Glimpse::of(context, queue, false)?;
-    receive_from(ReceiveCall { context, glimpse, wanted, caller }, None, deliver)
+    receive_from(&ReceiveCall { context, glimpse, wanted, caller }, None, deliver)
 }
 
 /// Receives from a queue that has been looked up. System V and POSIX calls have code of their own
 /// each: the path through the short ring stays without a call.
 #[inline(always)]
 pub(crate) fn receive_from(
-    call: ReceiveCall<'_>,
+    call: &ReceiveCall<'_>,
     deadline: Option<Instant>,
     deliver: &mut Deliver<'_>,
 ) -> Result<usize, Failure> {
-    let ReceiveCall { context, glimpse: Glimpse { ref queue, .. }, wanted, caller } = call;
+    let ReceiveCall { context, glimpse: Glimpse { ref queue, .. }, wanted, caller } = *call;
     let mut signals_seen = None;
     let mut turns = if wanted.copy { 0 } else { MOST_TURNS };
     loop {

@@ -75,7 +75,7 @@ pub(crate) fn send_to(
     wait: Wait,
     ended_registration: &EndedRegistration,
 ) -> Result<(), Failure> {
-    let SendCall { context, glimpse: Glimpse { queue, .. }, no_wait, payload, .. } = *call;
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, no_wait, payload, .. } = *call;
     let may_use_ring = payload.len() as u64 <= RING_PAYLOAD_BYTES;
     let mut signals_seen = None;
     // A queue that goes while the call sleeps is EIDRM.
@@ -90,7 +90,7 @@ pub(crate) fn send_to(
             }
             if !has_spun {
                 has_spun = true;
-                if await_ring(context, &queue, &mut signals_seen) {
+                if await_ring(context, queue, &mut signals_seen) {
                     continue;
                 }
             }
@@ -104,7 +104,7 @@ pub(crate) fn send_to(
         }
     }
     if was_full {
-        long_ring::make_if_missing(context, &queue);
+        long_ring::make_if_missing(context, queue);
     }
     Ok(())
 }

@@ -227,7 +227,7 @@ impl<const N: usize> RingSlot<N> {
     ///
     /// # Errors
     /// When the word is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn take(self, map: &Map) -> Result<bool, Fault> {
         // Barrier TAKE: pairs with the acquire of the words in `refresh`.
         Ok(map.replace(self.at, self.word, self.taken().word)?)

@@ -96,7 +96,7 @@ pub(crate) fn receive(
     let mut deliver = |mtype: i64, size: usize, copy: &dyn Fn(&mut [u8])| {
         deliver(i64::from(priority_of(mtype)), size, copy)
     };
-    receive::receive_from(call, wait.deadline(), &mut deliver).map_err(|failure| match failure {
+    receive::receive_from(&call, wait.deadline(), &mut deliver).map_err(|failure| match failure {
         Failure::Errno(Errno::NOMSG) => Errno::AGAIN.into(),
         other => gone(other),
     })
