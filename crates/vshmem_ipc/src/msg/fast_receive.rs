@@ -84,7 +84,10 @@ fn receive_at_once(
     if RingInUse::of(load!(glimpse, mode)) != Some(RingInUse::Short) {
         return None;
     }
-    let head = find_head(context, &glimpse.queue, ring).filter(|head| head.is_full())?;
+    let head = find_head(context, &glimpse.queue, ring)?;
+    if !head.is_full() {
+        return None;
+    }
     let search = Search::of(wanted.mtype, wanted.except, false);
     let header = read_header(context, &glimpse.queue, head, search).ok()?;
     let size = header.fitting(wanted)?;
@@ -238,20 +241,21 @@ fn read_header<const N: usize>(
     ring_slot: RingSlot<N>,
     search: Search,
 ) -> Result<Header, Fault> {
-    let (map, layout) = (context.pool().map(), context.pool().layout());
-    let fetch = || {
-        map.will_write(ring_slot.at);
-        map.will_read(at!(queue, receiver));
-    };
     let takes_any = search == Search::Any;
     if takes_any {
-        fetch();
+        will_take(context, queue, ring_slot);
     }
-    let header = header_of(map, layout, ring_slot)?;
+    let header = header_of(context.pool().map(), context.pool().layout(), ring_slot)?;
     if !takes_any && search.takes_first(header.mtype) {
-        fetch();
+        will_take(context, queue, ring_slot);
     }
     Ok(header)
+}
+
+#[inline(always)]
+fn will_take<const N: usize>(context: &Context, queue: &Queue, ring_slot: RingSlot<N>) {
+    context.pool().map().will_write(ring_slot.at);
+    context.pool().map().will_read(at!(queue, receiver));
 }
 
 /// The chunk in the slot behind that of a message in a chunk is about to be read, if it is on the

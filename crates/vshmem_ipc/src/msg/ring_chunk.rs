@@ -88,7 +88,7 @@ impl RingChunk {
     }
 
     /// Whether a payload of so many bytes fits into it.
-    #[inline]
+    #[inline(always)]
     pub fn fits(&self, map: &Map, layout: &Layout, bytes: u64) -> Result<bool, Fault> {
         let needed = MSG_HEADER_BYTES + bytes;
         // The smallest chunk is one unit.
@@ -97,7 +97,7 @@ impl RingChunk {
 
     /// Whether it still is this client's. Another client may have taken it, if it took this one for
     /// dead.
-    #[inline]
+    #[inline(always)]
     pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
         Ok(map.load(tag_at(self.owner_at), Ordering::SeqCst)? == self.owner.tag)
     }
