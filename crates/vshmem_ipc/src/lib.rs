@@ -61,7 +61,7 @@ pub use listing::rows::{
     ObjectDetails, ObjectRow, Particulars, ThreadActivity, ThreadWait, Usage, WaiterRow,
 };
 pub use memory::backing::Backing;
-pub use msg::at_once::SHORT_BYTES;
+pub use msg::fast_send::SHORT_BYTES;
 pub use msg::posix::attributes::{PosixQueueStat, QueueSize};
 pub use msg::posix::mq_notify::RegistrationEnd;
 pub use msg::posix::open::QueueOpen;

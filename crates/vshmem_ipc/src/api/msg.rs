@@ -6,7 +6,7 @@ use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::msg::queue::{MsgInfo, QueueStat, Receive};
 use crate::msg::waiters::Deliver;
-use crate::msg::{at_once, create, receive, remove, send, status};
+use crate::msg::{create, fast_receive, fast_send, receive, remove, send, status};
 use crate::registry::permission::Caller;
 
 impl Client {
@@ -31,7 +31,7 @@ impl Client {
         is_ready: impl FnOnce(usize) -> bool,
         deliver: impl FnOnce(i64, &[u8]),
     ) -> Option<usize> {
-        at_once::receive(&self.context, id, wanted, caller, is_ready, deliver)
+        fast_receive::msgrcv_at_once(&self.context, id, wanted, caller, is_ready, deliver)
     }
 
     /// Sends a message if nothing stands in the way; says whether it did. If not, nothing has
@@ -39,7 +39,7 @@ impl Client {
     #[inline(always)]
     #[must_use]
     pub fn msgsnd_at_once(&self, id: i32, kind: i64, payload: &[u8], caller: &impl Caller) -> bool {
-        at_once::send(&self.context, id, kind, payload, caller).is_some()
+        fast_send::msgsnd_at_once(&self.context, id, kind, payload, caller).is_some()
     }
 
     /// msgrcv(2). `deliver` is given the type and the payload, and is called once at most; its

@@ -7,8 +7,8 @@ use crate::api::errno::answer;
 use crate::msg::posix::attributes::{self, PosixQueueStat};
 use crate::msg::posix::mq_notify::{self, RegistrationEnd};
 use crate::msg::posix::open::{self, QueueOpen};
-use crate::msg::posix::{descriptors, lookup, transfer, unlink};
-use crate::msg::queue::Wait;
+use crate::msg::posix::{descriptors, transfer, unlink};
+use crate::msg::queue::{Wait, find_posix};
 use crate::msg::waiters::Deliver;
 use crate::registry::permission::Caller;
 use crate::registry::table;
@@ -115,10 +115,7 @@ impl Client {
     /// EBADF when the queue has gone.
     pub fn mq_generation(&self, id: i32) -> Result<u64, Errno> {
         let of = |slot| Ok(table::generation(self.pool().map(), slot)?);
-        answer(
-            self.pool(),
-            lookup::find(&self.context, id).and_then(|queue| of(queue.slot.header())),
-        )
+        answer(self.pool(), find_posix(&self.context, id).and_then(|queue| of(queue.slot.header())))
     }
 
     /// fchmod(2) and fchown(2) of a descriptor.

@@ -14,7 +14,7 @@ use crate::listing::object_rows::objects;
 use crate::listing::rows::{Awaited, ObjectActivity, ObjectRow, ThreadActivity, ThreadWait};
 use crate::msg::count::sent;
 use crate::msg::queue::Queue;
-use crate::msg::sizes::sizes;
+use crate::msg::status::sizes;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;

@@ -11,7 +11,7 @@ use vshmem_wire::{
     LONG_RING_SLOTS, Layout, OUTGROWN_RARITY_LOG2, RING_SLOTS, SENT_PAST_RING_SHIFT,
 };
 
-use crate::msg::mode::long_ring;
+use crate::msg::mode::{is_large_in, long_ring};
 use crate::msg::queue::{Queue, at};
 
 /// Looks at both numbers, until nothing has come between.
@@ -33,6 +33,16 @@ pub(crate) fn lengthen(txn: &mut Txn<'_>, queue: &Queue, by: i32) -> Result<(), 
     txn.set_word(at!(queue, count), packed(past_ring(word), count))?;
     const MOST: u32 = LONG_RING_SLOTS as u32;
     if (word as u32) <= MOST && count > MOST {
+        txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY_LOG2)?;
+    }
+    Ok(())
+}
+
+/// Stages that the short ring is to be used where there are messages whose bytes would have to be
+/// counted in the long one, but perhaps not in the short one: none is sent through the long one.
+pub(super) fn note_size(txn: &mut Txn<'_>, queue: &Queue, bytes: u64) -> Result<(), Fault> {
+    let limit = txn.get(at!(queue, limit))?.into();
+    if is_large_in::<LONG_RING_SLOTS>(limit, bytes) && txn.get(at!(queue, long_ring))? != 0 {
         txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY_LOG2)?;
     }
     Ok(())

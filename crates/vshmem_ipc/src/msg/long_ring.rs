@@ -11,14 +11,13 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, LockContext, MessageRing, Txn, crash_point, load_value};
-use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY_LOG2, OUTGROWN_RARITY_LOG2, Place, RawCell};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, NEW_RARITY_LOG2, Place, RawCell};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::{change, chunks, heap};
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::is_roomy;
-use crate::msg::ring_room::is_large_in;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::tag_floor;
 
@@ -50,16 +49,6 @@ fn try_to_make(context: &Context, queue: &Queue) -> Result<(), Fault> {
     };
     if bind(context, &lock_context, queue, chunk) != Ok(true) {
         chunks::discard(context, &lock_context, Some(chunk));
-    }
-    Ok(())
-}
-
-/// Stages that the short ring is to be used where there are messages whose bytes would have to be
-/// counted in the long one, but perhaps not in the short one: none is sent through the long one.
-pub(super) fn note_size(txn: &mut Txn<'_>, queue: &Queue, bytes: u64) -> Result<(), Fault> {
-    let limit = txn.get(at!(queue, limit))?.into();
-    if is_large_in::<LONG_RING_SLOTS>(limit, bytes) && txn.get(at!(queue, long_ring))? != 0 {
-        txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY_LOG2)?;
     }
     Ok(())
 }

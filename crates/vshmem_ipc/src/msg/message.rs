@@ -5,8 +5,9 @@ use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field, structure};
-use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, Place};
+use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, Place, RING_PAYLOAD_BYTES};
 
+use crate::msg::queue::Receive;
 use crate::pool::chunk::Chunk;
 
 /// Type and size of a message in the heap.
@@ -17,6 +18,14 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Bytes that a receiver gets of a message in the ring; `None` if it is too long for the
+    /// receiver, or too long to be there.
+    #[inline(always)]
+    pub fn fitting(self, wanted: Receive) -> Option<usize> {
+        let fits = self.size <= wanted.room as u64 || wanted.cut;
+        (self.size <= RING_PAYLOAD_BYTES && fits).then(|| (self.size as usize).min(wanted.room))
+    }
+
     /// Reads the header of a message in a chunk.
     ///
     /// # Errors

@@ -52,6 +52,14 @@ impl Receive {
     }
 }
 
+impl Receive {
+    /// As mq_receive(3) receives: the oldest message, without waiting for it.
+    #[inline(always)]
+    pub(crate) fn oldest(room: usize) -> Self {
+        Self { mtype: 0, room, no_wait: true, cut: true, except: false, copy: false }
+    }
+}
+
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -235,6 +243,28 @@ fn is_system_v(context: &Context, queue: &Queue, id: i32) -> Result<bool, Fault>
 pub(crate) fn find_any(context: &Context, id: i32) -> Result<Queue, Failure> {
     let object_slot = ObjectSlot::of(id).ok_or(Errno::INVAL)?;
     Ok(Queue::find(context.pool(), object_slot)?.ok_or(Errno::INVAL)?)
+}
+
+/// A POSIX queue that a descriptor of this process keeps.
+#[inline]
+pub(crate) fn find_posix(context: &Context, id: i32) -> Result<Queue, Failure> {
+    let queue = find_any(context, id).map_err(gone)?;
+    if !queue.is_posix(context.pool().map())? {
+        return Err(Errno::BADF.into());
+    }
+    if queue.is_known_as_system_v(context) {
+        // The id has come back.
+        context.ring_hints.forget_system_v(queue.index);
+    }
+    Ok(queue)
+}
+
+/// A queue that somebody has removed in spite of its descriptors is as a descriptor that is closed.
+pub(crate) fn gone(failure: Failure) -> Failure {
+    match failure {
+        Failure::Errno(Errno::INVAL | Errno::IDRM) => Errno::BADF.into(),
+        other => other,
+    }
 }
 
 pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission, Failure> {

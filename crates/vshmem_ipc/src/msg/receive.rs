@@ -9,15 +9,16 @@ use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::chunks;
+use crate::msg::fast_receive::ReceiveCall;
+use crate::msg::glimpse::Glimpse;
 use crate::msg::list::{Found, find, take, wake_senders};
 use crate::msg::message::{Header, Search};
-use crate::msg::mode::uses_long_ring;
 use crate::msg::queue::{self, Queue, Receive, at};
 use crate::msg::ring::{self, enter_ring};
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, Joined};
 use crate::msg::waiters::{self, Deliver, ReceiveFilter};
-use crate::msg::{at_once, fast_receive, serve};
+use crate::msg::{fast_receive, serve};
 use crate::pool::chunk::Chunk;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ};
@@ -45,57 +46,24 @@ pub(crate) fn msgrcv(
         return Err(Errno::INVAL.into());
     }
     let queue = queue::find(context, id)?;
-    if uses_long_ring(context, &queue)
-        && let Some(delivered) = receive_from_long_ring(context, id, wanted, caller, deliver)
-    {
-        return Ok(delivered?);
-    }
-    receive_from(context, &queue, wanted, None, caller, deliver)
-}
-
-/// Receives through a long ring that nothing stands in the way of. `None`: nothing was received.
-#[cold]
-fn receive_from_long_ring(
-    context: &Context,
-    id: i32,
-    wanted: Receive,
-    caller: &dyn Caller,
-    deliver: &mut Deliver<'_>,
-) -> Option<Result<usize, Errno>> {
-    let mut delivered = Ok(0);
-    let mut deliver = |mtype: i64, payload: &[u8]| {
-        delivered = deliver(mtype, payload.len(), &|into: &mut [u8]| {
-            let size = into.len().min(payload.len());
-            into[..size].copy_from_slice(&payload[..size]);
-        });
-    };
-    at_once::receive_from_long_ring(context, id, wanted, caller, &mut deliver)?;
-    Some(delivered)
+    let glimpse = Glimpse::of(context, queue, false)?;
+    receive_from(&ReceiveCall { context, glimpse, wanted, caller }, None, deliver)
 }
 
 /// Receives from a queue that has been looked up. System V and POSIX calls have code of their own
 /// each: the path through the short ring stays without a call.
 #[inline(always)]
 pub(crate) fn receive_from(
-    context: &Context,
-    queue: &Queue,
-    wanted: Receive,
+    call: &ReceiveCall<'_>,
     deadline: Option<Instant>,
-    caller: &dyn Caller,
     deliver: &mut Deliver<'_>,
 ) -> Result<usize, Failure> {
+    let ReceiveCall { context, glimpse: Glimpse { ref queue, .. }, wanted, caller } = *call;
     let mut signals_seen = None;
     let mut turns = if wanted.copy { 0 } else { MOST_TURNS };
     loop {
         if turns > 0 {
-            match fast_receive::receive_from_ring(
-                context,
-                queue,
-                wanted,
-                caller,
-                deliver,
-                &mut signals_seen,
-            ) {
+            match fast_receive::receive_from_ring(call, deliver, &mut signals_seen) {
                 Ok(Some(answer)) => return Ok(answer.result()?),
                 Ok(None) => {}
                 Err(fault) => return Err(fault.into()),

@@ -13,11 +13,12 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
 use crate::memory::change;
-use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::count::{lengthen, open_slot, past_ring};
 use crate::msg::list::last;
 use crate::msg::message::Header;
-use crate::msg::mode::{RingInUse, is_turn, long_ring, ring_base, ring_in_use, with_ring};
+use crate::msg::mode::{
+    AwaitedTypes, RingInUse, is_turn, long_ring, ring_base, ring_in_use, with_ring,
+};
 use crate::msg::queue::{Queue, at};
 use crate::msg::reserve::Reserve;
 use crate::msg::ring_chunk::SpareChunk;

@@ -11,14 +11,15 @@
 use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, RingSlot, field, load_cell, structure};
+use vshmem_sync::{Fault, RingSlot, crash_point, field, load_cell, structure};
 use vshmem_wire::{
     Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, Place, RING_SLOTS, RawCell, UNIT_BYTES,
 };
 
 use crate::context::Context;
-use crate::memory::heap;
+use crate::memory::{chunks, heap};
 use crate::msg::message::Header;
+use crate::msg::queue::Queue;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
@@ -87,7 +88,7 @@ impl RingChunk {
     }
 
     /// Whether a payload of so many bytes fits into it.
-    #[inline]
+    #[inline(always)]
     pub fn fits(&self, map: &Map, layout: &Layout, bytes: u64) -> Result<bool, Fault> {
         let needed = MSG_HEADER_BYTES + bytes;
         // The smallest chunk is one unit.
@@ -96,7 +97,7 @@ impl RingChunk {
 
     /// Whether it still is this client's. Another client may have taken it, if it took this one for
     /// dead.
-    #[inline]
+    #[inline(always)]
     pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
         Ok(map.load(self.owner_at.tag(), Ordering::SeqCst)? == self.owner.tag)
     }
@@ -193,9 +194,69 @@ pub(crate) fn claim_spare<const N: usize>(
     }
 }
 
-/// Keeps a chunk that was not used after all.
+/// Takes the chunk that a slot notes in hand, if no thread has claimed it: the slot is about to
+/// forget it.
+#[inline(always)]
+pub(crate) fn hold_spare<const N: usize>(
+    context: &Context,
+    queue: &Queue,
+    ring_slot: RingSlot<N>,
+    held: &mut Option<RingChunk>,
+) -> Result<(), Fault> {
+    let (map, layout, me) = (context.pool().map(), context.pool().layout(), context.client_id());
+    if let Some(spare) = claim_spare(map, layout, queue.index, ring_slot, me)? {
+        crash_point("msg-fast-send", "claimed");
+        // One that is in hand is large enough.
+        match held {
+            Some(_) => spare.free(map)?,
+            None => *held = Some(spare),
+        }
+    }
+    Ok(())
+}
+
+/// Takes the chunk of a message that was taken: an idle queue does not keep large ones.
+#[cold]
+pub(crate) fn take_along<const N: usize>(
+    context: &Context,
+    queue: &Queue,
+    ring_slot: RingSlot<N>,
+) -> Result<(), Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    if let Some(held) =
+        claim_spare(map, layout, queue.index, ring_slot.taken(), context.client_id())?
+    {
+        crash_point("msg-fast-receive", "claimed");
+        keep(context, held);
+    }
+    Ok(())
+}
+
+/// A chunk from the heap, for a ring that has none to spare; `None` when there is none.
+#[cold]
+pub(crate) fn take_ring_chunk(
+    context: &Context,
+    queue: &Queue,
+    payload: usize,
+) -> Result<Option<RingChunk>, Fault> {
+    let Ok(slot_guard) = context.slot_guard() else { return Ok(None) };
+    let Ok(chunk) = chunks::take(
+        context,
+        &context.lock_context_of(&slot_guard),
+        MSG_HEADER_BYTES + payload as u64,
+    ) else {
+        return Ok(None);
+    };
+    RingChunk::take_ring_chunk(context.pool().map(), context.pool().layout(), queue.index, chunk)
+        .map(Some)
+}
+
+/// Keeps a chunk that was not used after all, if it still is this client's.
 #[cold]
 pub(crate) fn keep(context: &Context, held: RingChunk) {
+    if !held.is_ours(context.pool().map()).unwrap_or(false) {
+        return;
+    }
     // Without a slot guard it stays this client's until the end.
     if let Ok(slot_guard) = context.slot_guard() {
         let lock_context = context.lock_context_of(&slot_guard);
@@ -206,5 +267,21 @@ pub(crate) fn keep(context: &Context, held: RingChunk) {
             context.client_id(),
             held.chunk,
         );
+    }
+}
+
+/// The chunk that a slot notes is what the next message is sent in.
+#[inline(always)]
+pub(crate) fn will_write_chunk<const N: usize>(map: &Map, layout: &Layout, ring_slot: RingSlot<N>) {
+    if let Some(Ok(at)) = ring_slot.chunk().map(|unit| Chunk(unit).offset(layout)) {
+        map.will_write(at);
+    }
+}
+
+/// The chunk in a slot is that of the next message, if there is one.
+#[inline]
+pub(crate) fn will_read_chunk<const N: usize>(map: &Map, layout: &Layout, ring_slot: RingSlot<N>) {
+    if let Some(Ok(at)) = ring_slot.chunk().map(|unit| Chunk(unit).offset(layout)) {
+        map.will_read(at);
     }
 }

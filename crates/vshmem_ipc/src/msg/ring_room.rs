@@ -4,8 +4,9 @@ use vshmem_mem::signals_before_wait;
 use vshmem_sync::{Fault, MessageRing, RingSpace, Tail, WakerCpu, load_value};
 
 use crate::context::Context;
+use crate::msg::mode::is_large_in;
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{self, header_of};
+use crate::msg::ring::header_of;
 use crate::wait::waker_cpus;
 
 /// A sender that waits for room looks at the tail itself once in so many times.
@@ -28,13 +29,6 @@ pub(super) fn await_room<const N: usize>(
         looks += 1;
         ring.room(context.pool().map(), looks.is_multiple_of(LOOKS_AT_TAIL))
     })
-}
-
-/// Whether there may be no room for a message although a slot is free, in a queue with this limit:
-/// its bytes are counted.
-#[inline]
-pub(crate) fn is_large_in<const N: usize>(limit: u64, bytes: u64) -> bool {
-    bytes > limit / N as u64
 }
 
 /// What a ring holds.
@@ -100,32 +94,5 @@ pub(super) fn await_bytes<const N: usize>(
         // The caller's next attempt reports what is invalid; so is a ring that was closed.
         let is_over = ring.tail() == Tail::Closed || has_room.unwrap_or(true);
         if is_over { RingSpace::Plenty } else { RingSpace::None }
-    })
-}
-
-/// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers
-/// take what is in it.
-pub(crate) fn await_ring(context: &Context, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
-    let map = context.pool().map();
-    let left = || load_value(map, at!(queue, count)).unwrap_or(0);
-    // A thread that sleeps is woken by the message that is to be sent.
-    let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
-    let mut least = left();
-    let may_look = || waker_cpus::waker_cpu(context) == WakerCpu::OnAnotherCpu;
-    if least == 0 || is_idle || !context.send_backoff.may_look(may_look) {
-        return false;
-    }
-    signals_seen.get_or_insert_with(signals_before_wait);
-    let mut found = RingSpace::None;
-    context.send_backoff.look_for_ring(|| {
-        if !ring::is_in_list(context, queue).unwrap_or(true) {
-            return RingSpace::Plenty;
-        }
-        let now = left();
-        if now < least {
-            found = RingSpace::Some;
-        }
-        least = now;
-        found
     })
 }

@@ -5,31 +5,31 @@ use std::cell::Cell;
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::Decision::{Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, SlotGuard, field};
+use vshmem_sync::{Fault, LockContext, RingSpace, SlotGuard, WakerCpu, field, load_value};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, SendWait, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::{chunks, heap};
-use crate::msg::count::sent_past_ring;
+use crate::msg::count::{note_size, sent_past_ring};
 use crate::msg::fast_send::{self, InRing, SendCall};
+use crate::msg::glimpse::Glimpse;
 use crate::msg::list::{End, fits, insert};
 use crate::msg::long_ring;
 use crate::msg::message::Header;
-use crate::msg::mode::uses_long_ring;
 use crate::msg::posix::mq_notify;
 use crate::msg::queue::{self, Queue, Wait, at};
-use crate::msg::ring_room::await_ring;
 use crate::msg::serve::WaitsUntil;
 use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
-use crate::msg::{at_once, ring, serve};
+use crate::msg::{ring, serve};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
 use crate::wait::wait_queue::{self, WakeList, errno_of};
+use crate::wait::waker_cpus;
 
 /// How an attempt to send under the lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,42 +56,34 @@ pub(crate) fn msgsnd(
         return Err(Errno::INVAL.into());
     }
     let queue = queue::find(context, id)?;
-    if uses_long_ring(context, &queue)
-        && at_once::send_in_long_ring(context, id, mtype, payload, caller).is_some()
-    {
-        return Ok(());
-    }
+    let glimpse = Glimpse::of(context, queue, false)?;
+    let call = SendCall { context, glimpse, mtype, payload, no_wait, caller };
     let wait = if no_wait { Wait::Never } else { Wait::Forever };
-    let may_use_ring = payload.len() as u64 <= RING_PAYLOAD_BYTES;
     // No process is told of a message in a queue of System V.
-    send_to(context, &queue, mtype, payload, (wait, &Cell::new(None)), may_use_ring, caller)
+    send_to(&call, wait, &Cell::new(None))
 }
 
 /// What a sender is given: where it puts the number of this process's registration that its message
 /// has ended, if there is one.
 pub(crate) type EndedRegistration = Cell<Option<u64>>;
 
-/// Sends a message to a queue that has been looked up. `may_use_ring`: it is one for the ring.
+/// Sends a message to a queue that has been looked up: through the ring, or by the list.
 /// System V and POSIX calls have code of their own each, as in `receive_from`.
 #[inline(always)]
 pub(crate) fn send_to(
-    context: &Context,
-    queue: &Queue,
-    mtype: i64,
-    payload: &[u8],
-    (wait, ended_registration): (Wait, &EndedRegistration),
-    may_use_ring: bool,
-    caller: &dyn Caller,
+    call: &SendCall<'_>,
+    wait: Wait,
+    ended_registration: &EndedRegistration,
 ) -> Result<(), Failure> {
-    let no_wait = wait == Wait::Never;
-    let call = SendCall { context, queue, mtype, payload, no_wait, caller };
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, no_wait, payload, .. } = *call;
+    let may_use_ring = payload.len() as u64 <= RING_PAYLOAD_BYTES;
     let mut signals_seen = None;
     // A queue that goes while the call sleeps is EIDRM.
     let (mut gone, mut has_spun) = (Errno::INVAL, no_wait);
     let mut was_full = false;
     loop {
         if may_use_ring {
-            match send_past_waiters(&call, &mut signals_seen)? {
+            match send_past_waiters(call, &mut signals_seen)? {
                 InRing::Sent => return Ok(()),
                 InRing::Full => was_full = true,
                 InRing::AwaitedTypes | InRing::Slow => {}
@@ -105,8 +97,8 @@ pub(crate) fn send_to(
         }
         let signals_seen = *signals_seen.get_or_insert_with(signals_before_wait);
         let until = WaitsUntil { deadline: wait.deadline(), signals_seen };
-        let slow = Slow { no_wait, may_use_ring, until, ended_registration };
-        match send_to_list(context, queue, mtype, payload, slow, &mut gone, caller)? {
+        let slow = Slow { may_use_ring, until, ended_registration };
+        match send_to_list(call, slow, &mut gone)? {
             Sent::Yes | Sent::AfterSleep => break,
             Sent::NotYet => {}
         }
@@ -139,30 +131,49 @@ fn send_past_waiters(
     Ok(InRing::Slow)
 }
 
+/// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers
+/// take what is in it.
+fn await_ring(context: &Context, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
+    let map = context.pool().map();
+    let left = || load_value(map, at!(queue, count)).unwrap_or(0);
+    // A thread that sleeps is woken by the message that is to be sent.
+    let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
+    let mut least = left();
+    let may_look = || waker_cpus::waker_cpu(context) == WakerCpu::OnAnotherCpu;
+    if least == 0 || is_idle || !context.send_backoff.may_look(may_look) {
+        return false;
+    }
+    signals_seen.get_or_insert_with(signals_before_wait);
+    let mut found = RingSpace::None;
+    context.send_backoff.look_for_ring(|| {
+        if !ring::is_in_list(context, queue).unwrap_or(true) {
+            return RingSpace::Plenty;
+        }
+        let now = left();
+        if now < least {
+            found = RingSpace::Some;
+        }
+        least = now;
+        found
+    })
+}
+
 /// How a call goes on under the lock.
 #[derive(Debug, Clone, Copy)]
 struct Slow<'a> {
-    no_wait: bool,
     may_use_ring: bool,
     until: WaitsUntil,
     ended_registration: &'a EndedRegistration,
 }
 
 #[inline(never)]
-fn send_to_list(
-    context: &Context,
-    queue: &Queue,
-    mtype: i64,
-    payload: &[u8],
-    slow: Slow<'_>,
-    gone: &mut Errno,
-    caller: &dyn Caller,
-) -> Result<Sent, Failure> {
+fn send_to_list(call: &SendCall<'_>, slow: Slow<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
+    let SendCall { context, mtype, payload, no_wait, .. } = *call;
     let began = context.send_backoff.begin_call();
     let pool = context.pool();
     let layout = pool.layout();
     let slot_guard = match context.slot_guard() {
-        Err(Failure::Errno(Errno::NOMEM)) if !slow.no_wait => {
+        Err(Failure::Errno(Errno::NOMEM)) if !no_wait => {
             *gone = Errno::IDRM;
             return serve::pause_without_slot(slow.until).map(|()| Sent::NotYet);
         }
@@ -171,12 +182,9 @@ fn send_to_list(
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
     let filled = Header::write_payload(pool.map(), layout, chunk, mtype, payload);
-    let sent = filled.map_err(Failure::from).and_then(|()| {
-        let header = Header { mtype, size: payload.len() as u64 };
-        let sender =
-            Sender { context, queue, header, chunk, slow, caller, slot_guard: &slot_guard };
-        send_until(&sender, gone)
-    });
+    let sent = filled
+        .map_err(Failure::from)
+        .and_then(|()| send_until(&Sender { call, chunk, slow, slot_guard: &slot_guard }, gone));
     match sent {
         Ok(Sent::Yes) => {
             if let Some(began) = began {
@@ -200,17 +208,16 @@ fn send_to_list(
 
 /// A sender under the lock: one call's worth of state.
 struct Sender<'a> {
-    context: &'a Context,
-    queue: &'a Queue,
-    header: Header,
+    call: &'a SendCall<'a>,
+    /// Where the message is.
     chunk: Chunk,
     slow: Slow<'a>,
-    caller: &'a dyn Caller,
     slot_guard: &'a SlotGuard<'a>,
 }
 
 fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
-    let Sender { context, queue, slow, slot_guard, .. } = *sender;
+    let Sender { call, slow, slot_guard, .. } = *sender;
+    let SendCall { context, glimpse: Glimpse { queue, .. }, caller, .. } = *call;
     let signals_seen = slow.until.signals_seen;
     let threads = context.pool().layout().threads.count;
     let lock_context = context.lock_context_of(slot_guard);
@@ -220,7 +227,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
         if signals_handled() != signals_seen && *gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        Permission::check(context.pool().map(), queue.slot.header(), sender.caller, WRITE)??;
+        Permission::check(context.pool().map(), queue.slot.header(), caller, WRITE)??;
         match put_in_list(sender, &lock_context, *gone)? {
             // Each time another thread has left the wait queue.
             Some(Handed::Undecided) if undecided <= threads => {
@@ -238,7 +245,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
         let wait_queue = queue.senders();
         match serve::sleep_at_queue(
             context,
-            queue,
+            &queue,
             wait_queue,
             false,
             slow.until,
@@ -250,7 +257,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
             Woken::TimedOut => return Err(Errno::TIMEDOUT.into()),
             _ => *gone = Errno::IDRM,
         }
-        if slow.may_use_ring && await_ring(context, queue, &mut Some(signals_seen)) {
+        if slow.may_use_ring && await_ring(context, &queue, &mut Some(signals_seen)) {
             return Ok(Sent::NotYet);
         }
     }
@@ -262,7 +269,9 @@ fn put_in_list(
     lock_context: &LockContext<'_>,
     gone: Errno,
 ) -> Result<Option<Handed>, Failure> {
-    let Sender { context, queue, header, chunk, slot_guard, .. } = *sender;
+    let Sender { call, chunk, slot_guard, .. } = *sender;
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, no_wait, .. } = *call;
+    let header = Header { mtype: call.mtype, size: call.payload.len() as u64 };
     let layout = context.pool().layout();
     let mut wakes = WakeList::default();
     let sent = ring::decide_list(context, lock_context, queue, "msgsnd", |txn| {
@@ -279,7 +288,7 @@ fn put_in_list(
                 let is_first = txn.get(at!(queue, head))? == 0;
                 heap::pass(txn, layout, chunk, context.client_id().word(), IN_OBJECT)?;
                 insert(txn, layout, queue, chunk, header, End::Newest)?;
-                long_ring::note_size(txn, queue, header.size)?;
+                note_size(txn, queue, header.size)?;
                 sent_past_ring(txn, queue)?;
                 if is_first {
                     sender
@@ -290,7 +299,7 @@ fn put_in_list(
             }
             return Ok(Commit(Some(handed)));
         }
-        if sender.slow.no_wait {
+        if no_wait {
             return Ok(CommitThenFail(Errno::AGAIN));
         }
         let at = thread_at(layout, slot_guard.slot)?;

@@ -3,7 +3,7 @@
 //! Otherwise the first receiver that has to sleep, of many clients that wait for answers, would
 //! close the ring for all of them. In the wait queue beside a ring there are only receivers that
 //! accept none of the messages in the ring, and each sender finds in the word of the mode whether
-//! another thread may wait for its type (`awaited_types.rs`). If so, it goes under the lock and
+//! another thread may wait for its type (`mode.rs`). If so, it goes under the lock and
 //! hands its message over, past the ring: none in the ring is one that the waiter accepts.
 //!
 //! Joining the wait queue: under the lock the receiver closes the tail of the ring, so that no
@@ -26,14 +26,16 @@ use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_INLINE_BYTES};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::{change, chunks};
-use crate::msg::awaited_types::AwaitedTypes;
 use crate::msg::fast_send::SendCall;
+use crate::msg::glimpse::Glimpse;
 use crate::msg::message::Header;
-use crate::msg::mode::{RingInUse, ring_base, ring_in_use, uses_ring, with_ring};
+use crate::msg::mode::{
+    AwaitedTypes, RingInUse, is_large_in, ring_base, ring_in_use, uses_ring, with_ring,
+};
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::{header_of, let_senders_pass};
 use crate::msg::ring_chunk::RingChunk;
-use crate::msg::ring_room::{has_room, is_large_in};
+use crate::msg::ring_room::has_room;
 use crate::msg::waiters::{self, Handed, ReceiveFilter};
 use crate::registry::permission::{Permission, WRITE};
 use crate::wait::doorbell;
@@ -204,7 +206,8 @@ fn chunk_for_tail(
 /// Hands a message over to a waiter beside the ring.
 #[cold]
 pub(crate) fn hand_to_waiter(call: &SendCall<'_>) -> Result<HandOff, Failure> {
-    let SendCall { context, queue, mtype, payload, caller, .. } = *call;
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, mtype, payload, caller, .. } =
+        *call;
     let pool = context.pool();
     let layout = pool.layout();
     Permission::check(pool.map(), queue.slot.header(), caller, WRITE)??;

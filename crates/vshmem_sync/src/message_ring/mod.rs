@@ -103,13 +103,12 @@
 mod close;
 mod neighbours;
 mod ring;
-mod ring_words;
 mod send_backoff;
 mod slot;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use neighbours::RingWords;
 pub use ring::{MessageRing, Tail};
-pub use ring_words::RingWords;
 pub use send_backoff::{RingSpace, SendBackoff, leave_lines};
 pub use slot::{Inline, RingSlot};

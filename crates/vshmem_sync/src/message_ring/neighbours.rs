@@ -21,12 +21,66 @@
 //! A message carries the mark LARGE if its bytes or those of another one in the ring have to be
 //! counted when it is sent. So if that of q has no mark, none of those in the ring is long.
 
-use vshmem_mem::{Map, Ordering};
-use vshmem_wire::{Place, RawCell};
+use vshmem_mem::{Map, Ordering, WordsRef};
+use vshmem_wire::{CELL_BYTES, Place, RawCell};
 
 use super::ring::SLOTS_OF_LINE;
 use super::slot::{CLOSED, FULL, LAP, LARGE, OLDEST, RingSlot};
 use crate::fault::Fault;
+
+/// A ring of `N` slots in a structure of `WORDS` words, which was found and checked once.
+#[derive(Debug, Clone, Copy)]
+pub struct RingWords<'a, const WORDS: usize, const N: usize> {
+    words: WordsRef<'a, WORDS>,
+    /// Where in the structure it begins, in bytes.
+    begin: usize,
+    /// Where that is in the pool.
+    base: Place<[RawCell; N]>,
+}
+
+impl<'a, const WORDS: usize, const N: usize> RingWords<'a, WORDS, N> {
+    /// The ring at byte `begin` of a structure, which is `base` of the pool.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(words: WordsRef<'a, WORDS>, begin: usize, base: Place<[RawCell; N]>) -> Self {
+        Self { words, begin, base }
+    }
+
+    /// Where it begins in the pool.
+    #[inline]
+    #[must_use]
+    pub fn base(self) -> Place<[RawCell; N]> {
+        self.base
+    }
+
+    #[inline(always)]
+    fn slot(self, index: usize, is_oldest: bool) -> RingSlot<N> {
+        let index = index % N;
+        let at = index * CELL_BYTES as usize;
+        // Acquire: pairs with FILL and TAKE in `slot.rs`.
+        let word = self.words.load(self.begin + at, Ordering::Acquire);
+        RingSlot { at: self.base.element(index as u64), word, index, is_oldest }
+    }
+
+    /// The slot of the tail, if that is the slot `guess`, no message in the ring is long, and the
+    /// tail is free; and the slot before it.
+    #[inline(always)]
+    #[must_use]
+    pub fn tail_at(self, guess: usize) -> Option<(RingSlot<N>, RingSlot<N>)> {
+        let ring_slot = self.slot(guess, false);
+        let before = self.slot(guess + N - 1, false);
+        ring_slot.is_tail_after(before.word).then_some((ring_slot, before))
+    }
+
+    /// The slot of the oldest message, or of the tail if there is none: if that is the slot
+    /// `guess`.
+    #[inline(always)]
+    #[must_use]
+    pub fn head_at(self, guess: usize) -> Option<RingSlot<N>> {
+        let head = self.slot(guess, true);
+        head.is_head_after(self.slot(guess + N - 1, false).word).then_some(head)
+    }
+}
 
 impl<const N: usize> RingSlot<N> {
     /// Reads a slot of the ring at `base`.
@@ -36,12 +90,6 @@ impl<const N: usize> RingSlot<N> {
         let at = base.element(index as u64);
         // Acquire: pairs with FILL and TAKE in `slot.rs`.
         Ok(Self { at, word: map.load(at.word(), Ordering::Acquire)?, index, is_oldest: false })
-    }
-
-    /// The word of the slot before this one.
-    #[inline(always)]
-    fn before(self, map: &Map, base: Place<[RawCell; N]>) -> Result<u64, Fault> {
-        Ok(Self::read(map, base, self.index + N - 1)?.word)
     }
 
     /// Whether the slot before this one, with the word `before`, has been filled with the position
@@ -58,7 +106,7 @@ impl<const N: usize> RingSlot<N> {
     /// Whether this is the tail, which is free, of a ring where no message is long: as far as the
     /// word of the slot before it says.
     #[inline(always)]
-    pub(super) fn is_tail_after(self, before: u64) -> bool {
+    fn is_tail_after(self, before: u64) -> bool {
         let shows_tail = match before & FULL {
             0 => before & (OLDEST | CLOSED) == OLDEST,
             _ => before & (LARGE | CLOSED) == 0,
@@ -69,46 +117,9 @@ impl<const N: usize> RingSlot<N> {
     /// Whether this is the oldest message, or the tail if there is none: as far as the word of the
     /// slot before it says.
     #[inline(always)]
-    pub(super) fn is_head_after(self, before: u64) -> bool {
+    fn is_head_after(self, before: u64) -> bool {
         let shows_head = before & (FULL | OLDEST | CLOSED) == OLDEST;
         !self.is_closed() && shows_head && self.follows(before)
-    }
-
-    /// The slot of the tail of the ring at `base`, if that is the slot `guess`, no message in the
-    /// ring is long, and the tail is free.
-    ///
-    /// # Errors
-    /// When it is outside the pool.
-    #[inline(always)]
-    pub fn tail_at(
-        map: &Map,
-        base: Place<[RawCell; N]>,
-        guess: usize,
-    ) -> Result<Option<Self>, Fault> {
-        let ring_slot = Self::read(map, base, guess)?;
-        if ring_slot.word & (FULL | CLOSED) != 0 {
-            return Ok(None);
-        }
-        Ok(ring_slot.is_tail_after(ring_slot.before(map, base)?).then_some(ring_slot))
-    }
-
-    /// The slot of the oldest message of the ring at `base`, or of the tail if there is none: if
-    /// that is the slot `guess`.
-    ///
-    /// # Errors
-    /// When it is outside the pool.
-    #[inline(always)]
-    pub fn head_at(
-        map: &Map,
-        base: Place<[RawCell; N]>,
-        guess: usize,
-    ) -> Result<Option<Self>, Fault> {
-        let ring_slot = Self::read(map, base, guess)?;
-        if ring_slot.is_closed() {
-            return Ok(None);
-        }
-        let head = Self { is_oldest: true, ..ring_slot };
-        Ok(ring_slot.is_head_after(ring_slot.before(map, base)?).then_some(head))
     }
 
     /// The slot before the tail, which is this slot; `None` if the tail is somewhere else by now.

@@ -73,14 +73,6 @@ impl<const N: usize> MessageRing<N> {
         Ok(())
     }
 
-    /// Takes note that the ring is empty, and of its tail: only [`Self::tail_slot`] and
-    /// [`Self::has_moved`] mean anything until the words are read again.
-    #[inline]
-    pub fn note_empty(&mut self, tail: RingSlot<N>) {
-        self.words[tail.index] = tail.word;
-        (self.head, self.tail) = (tail.index as i64, tail.index as i64);
-    }
-
     /// A ring of these words.
     #[must_use]
     pub fn of(base: Place<[RawCell; N]>, words: [u64; N]) -> Self {

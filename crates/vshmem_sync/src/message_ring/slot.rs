@@ -200,7 +200,7 @@ impl<const N: usize> RingSlot<N> {
     ///
     /// # Errors
     /// When the word is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn fill(self, map: &Map, unit: u32, is_large: bool) -> Result<bool, Fault> {
         let mark = if is_large { FULL | LARGE } else { FULL };
         let full = (self.word & !(CHUNK | LARGE)) | mark | ((u64::from(unit) + 1) & CHUNK);
@@ -213,7 +213,7 @@ impl<const N: usize> RingSlot<N> {
     ///
     /// # Errors
     /// When the cell is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn fill_inline(self, map: &Map, message: Inline, is_large: bool) -> Result<bool, Fault> {
         let what = u64::from(message.size) << RING_INLINE_TYPE_BITS | u64::from(message.kind);
         let mark = if is_large { FULL | LARGE } else { FULL };
@@ -227,7 +227,7 @@ impl<const N: usize> RingSlot<N> {
     ///
     /// # Errors
     /// When the word is outside the pool.
-    #[inline]
+    #[inline(always)]
     pub fn take(self, map: &Map) -> Result<bool, Fault> {
         // Barrier TAKE: pairs with the acquire of the words in `refresh`.
         Ok(map.replace(self.at.word(), self.word, self.taken().word)?)

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{CELL_BYTES, Place, RING_SLOTS, RawCell};
 
+use super::neighbours::RingWords;
 use super::ring::{MessageRing, Tail};
 use super::slot::{CLOSED, FULL, INLINE, Inline, LAP_BITS, LAP_SHIFT, RingSlot};
 
@@ -98,13 +99,15 @@ fn messages_come_out_in_order_over_all_laps_and_closings() {
 /// message were found so.
 fn ends_of_two_slots(map: &Map, ring: &MessageRing) -> [u32; 2] {
     let mut found = [0; 2];
+    let words = map.words_ref::<{ 2 * RING_SLOTS }>(0).expect("a ring");
+    let words = RingWords::<_, RING_SLOTS>::of(words, 0, RING);
     for guess in 0..RING_SLOTS {
-        if let Some(tail) = <RingSlot>::tail_at(map, RING, guess).expect("a ring") {
+        if let Some((tail, _)) = words.tail_at(guess) {
             assert_eq!(ring.tail(), Tail::Free(tail), "{guess}: {ring:x?}");
             assert!(!holds_long(map, ring), "{guess}: {ring:x?}");
             found[0] += 1;
         }
-        if let Some(head) = <RingSlot>::head_at(map, RING, guess).expect("a ring") {
+        if let Some(head) = words.head_at(guess) {
             let expected = ring.messages().next().unwrap_or(ring.tail_slot());
             assert_eq!((head.at, head.word), (expected.at, expected.word), "{guess}: {ring:x?}");
             found[1] += 1;

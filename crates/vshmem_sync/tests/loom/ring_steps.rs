@@ -1,7 +1,7 @@
 //! What senders, receivers and the thread that closes a ring do, for the models of it.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Inline, MessageRing, RingSlot, Tail};
+use vshmem_sync::{Inline, MessageRing, RingSlot, RingWords, Tail};
 use vshmem_wire::{PAGE_BYTES, Place, RING_SLOTS, RawCell};
 
 pub const RING: Place<[RawCell; RING_SLOTS]> = Place::at(PAGE_BYTES + 128);
@@ -24,10 +24,15 @@ pub fn send(map: &Map, message: u32) -> bool {
     }
 }
 
+/// The ring for a look at two slots.
+fn words(map: &Map) -> RingWords<'_, { 2 * RING_SLOTS }, RING_SLOTS> {
+    RingWords::of(map.words_ref(RING.offset()).expect("a ring"), 0, RING)
+}
+
 /// Sends into the slot of this number, if two slots show that it is the tail.
 pub fn send_near(map: &Map, slot: usize, message: u32) -> bool {
-    match <RingSlot>::tail_at(map, RING, slot).expect("a ring") {
-        Some(ring_slot) => ring_slot.fill(map, message, false).expect("a word"),
+    match words(map).tail_at(slot) {
+        Some((ring_slot, _)) => ring_slot.fill(map, message, false).expect("a word"),
         None => false,
     }
 }
@@ -53,14 +58,14 @@ pub fn send_in_order(map: &Map, message: u32) -> bool {
 
 /// Receives from the slot of this number, if two slots show that it has the oldest message.
 pub fn receive_near(map: &Map, slot: usize) -> Option<u32> {
-    let head = <RingSlot>::head_at(map, RING, slot).expect("a ring")?;
+    let head = words(map).head_at(slot)?;
     (head.is_full() && head.take(map).expect("a word")).then(|| head.chunk().expect("a chunk"))
 }
 
 /// Whether two slots show that there is one message, in the slot of this number, and that it is of
 /// another type than this.
 pub fn has_one_of_another_type(map: &Map, slot: usize, kind: u32) -> bool {
-    let Some(head) = <RingSlot>::head_at(map, RING, slot).expect("a ring") else { return false };
+    let Some(head) = words(map).head_at(slot) else { return false };
     let is_another = head.is_full() && head.chunk().is_some_and(|number| number / 10 != kind);
     let tail = head.tail_if_alone(map, RING).expect("a ring");
     is_another && tail.is_some_and(|tail| !tail.has_moved(map))

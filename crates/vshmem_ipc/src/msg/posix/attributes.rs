@@ -8,8 +8,7 @@ use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MsgSlot};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::change;
-use crate::msg::posix::lookup;
-use crate::msg::queue::at;
+use crate::msg::queue::{at, find_posix};
 use crate::msg::status::totals;
 use crate::registry::permission::{Caller, Permission};
 use crate::registry::table;
@@ -69,7 +68,7 @@ pub struct PosixQueueStat {
 
 /// mq_getattr(3).
 pub(crate) fn stat(context: &Context, id: i32) -> Result<PosixQueueStat, Failure> {
-    let queue = lookup::find(context, id)?;
+    let queue = find_posix(context, id)?;
     let map = context.pool().map();
     let (messages, bytes) = totals(map, context.pool().layout(), queue.slot)?;
     let most_messages = load_value(map, at!(queue, most_messages))?;
@@ -93,7 +92,7 @@ pub(crate) fn set_owner(
     mode: Option<u32>,
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
-    let queue = lookup::find(context, id)?;
+    let queue = find_posix(context, id)?;
     let wanted = |now: Permission| {
         let owned = now.with_owner(owner.0, owner.1, caller)?;
         mode.map_or(Ok(owned), |mode| owned.with_mode(mode, caller))

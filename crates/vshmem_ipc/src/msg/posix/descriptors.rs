@@ -12,8 +12,8 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::error::{Failure, broken};
 use crate::memory::change;
-use crate::msg::posix::{lookup, mq_notify};
-use crate::msg::queue::{Queue, at};
+use crate::msg::posix::mq_notify;
+use crate::msg::queue::{Queue, at, find_posix};
 use crate::msg::{remove, ring};
 use crate::pool::id::Kind;
 use crate::pool::limits::limit_name;
@@ -100,7 +100,7 @@ pub(crate) fn remove_unused(
 
 /// One descriptor more of this process: it has got one by dup(2) or from another process.
 pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
-    let queue = lookup::find(context, id)?;
+    let queue = find_posix(context, id)?;
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -119,7 +119,7 @@ pub(crate) fn keep(context: &Context, id: i32) -> Result<(), Failure> {
 
 /// mq_close(3): one descriptor of this process less, and the end of its registration.
 pub(crate) fn close(context: &Context, id: i32) -> Result<(), Failure> {
-    let queue = lookup::find(context, id)?;
+    let queue = find_posix(context, id)?;
     mq_notify::unregister(context, id)?;
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;

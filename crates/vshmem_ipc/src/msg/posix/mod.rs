@@ -20,10 +20,8 @@
 //! gives its descriptors back. What takes the last one of a queue without a name away notes that as
 //! its thread's task and removes the queue under its own lock.
 
-pub(crate) mod at_once;
 pub(crate) mod attributes;
 pub(crate) mod descriptors;
-pub(crate) mod lookup;
 pub(crate) mod mq_notify;
 pub(crate) mod open;
 pub(crate) mod transfer;

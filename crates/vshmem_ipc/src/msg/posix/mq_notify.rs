@@ -9,8 +9,7 @@ use vshmem_wire::{Layout, NotifyWait, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::msg::posix::lookup;
-use crate::msg::queue::{Queue, at};
+use crate::msg::queue::{Queue, at, find_posix};
 use crate::msg::ring;
 use crate::msg::serve::{self, WaitsUntil};
 use crate::pool::threads::thread_at;
@@ -80,7 +79,7 @@ pub(crate) fn await_first_message(
     number: u64,
     registered: &mut dyn FnMut(),
 ) -> Result<RegistrationEnd, Failure> {
-    let queue = lookup::find(context, id)?;
+    let queue = find_posix(context, id)?;
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -124,7 +123,7 @@ pub(crate) fn await_first_message(
 
 /// Takes the registration of this process back, if it has one.
 pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
-    let queue = lookup::find(context, id)?;
+    let queue = find_posix(context, id)?;
     let (layout, map) = (context.pool().layout(), context.pool().map());
     if load_value(map, at!(queue, notify_head))? == 0 {
         return Ok(());

@@ -4,13 +4,14 @@ use std::cell::Cell;
 
 use rustix::io::Errno;
 use vshmem_sync::load_value;
-use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, QUEUE_PRIORITIES, RING_PAYLOAD_BYTES};
+use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, QUEUE_PRIORITIES};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::msg::posix::at_once;
-use crate::msg::posix::lookup::{find, gone};
-use crate::msg::queue::{Receive, Wait, at};
+use crate::msg::fast_receive::{ReceiveCall, mq_receive_at_once};
+use crate::msg::fast_send::{SendCall, mq_send_at_once};
+use crate::msg::glimpse::Glimpse;
+use crate::msg::queue::{Receive, Wait, at, find_posix, gone};
 use crate::msg::waiters::Deliver;
 use crate::msg::{receive, send};
 use crate::registry::permission::Superuser;
@@ -28,10 +29,11 @@ fn priority_of(mtype: i64) -> u32 {
 /// Sends a short message if nothing stands in the way; says whether it did.
 #[inline(always)]
 pub(crate) fn send_at_once(context: &Context, id: i32, message: &[u8], priority: u32) -> bool {
-    priority < QUEUE_PRIORITIES && at_once::send(context, id, type_of(priority), message).is_some()
+    priority < QUEUE_PRIORITIES
+        && mq_send_at_once(context, id, type_of(priority), message).is_some()
 }
 
-/// Takes a short message if nothing stands in the way; see [`at_once::receive`].
+/// Takes a short message if nothing stands in the way; see [`mq_receive_at_once`].
 #[inline(always)]
 pub(crate) fn receive_at_once(
     context: &Context,
@@ -40,7 +42,7 @@ pub(crate) fn receive_at_once(
     is_ready: impl FnOnce(usize) -> bool,
     deliver: impl FnOnce(u32, &[u8]),
 ) -> Option<usize> {
-    at_once::receive(context, id, room, is_ready, |mtype, payload| {
+    mq_receive_at_once(context, id, room, is_ready, |mtype, payload| {
         deliver(priority_of(mtype), payload)
     })
 }
@@ -57,25 +59,22 @@ pub(crate) fn send(
     if priority >= QUEUE_PRIORITIES {
         return Err(Errno::INVAL.into());
     }
-    let queue = find(context, id)?;
+    let queue = find_posix(context, id)?;
     let most = load_value(context.pool().map(), at!(queue, most_bytes))?;
     if message.len() > most.min(MOST_QUEUE_MESSAGE_BYTES) as usize {
         return Err(Errno::MSGSIZE.into());
     }
-    let may_use_ring = message.len() as u64 <= RING_PAYLOAD_BYTES;
-    let mtype = type_of(priority);
-    let ended_registration = Cell::new(None);
-    // The access was checked when the queue was opened.
-    send::send_to(
+    let call: SendCall<'_> = SendCall {
         context,
-        &queue,
-        mtype,
-        message,
-        (wait, &ended_registration),
-        may_use_ring,
-        &Superuser,
-    )
-    .map_err(gone)?;
+        glimpse: Glimpse::of(context, queue, true)?,
+        mtype: type_of(priority),
+        payload: message,
+        no_wait: wait == Wait::Never,
+        // The access was checked when the queue was opened.
+        caller: &Superuser,
+    };
+    let ended_registration = Cell::new(None);
+    send::send_to(&call, wait, &ended_registration).map_err(gone)?;
     Ok(ended_registration.get())
 }
 
@@ -87,20 +86,18 @@ pub(crate) fn receive(
     wait: Wait,
     deliver: &mut Deliver<'_>,
 ) -> Result<usize, Failure> {
-    let queue = find(context, id)?;
+    let queue = find_posix(context, id)?;
     if room < load_value(context.pool().map(), at!(queue, most_bytes))? as usize {
         return Err(Errno::MSGSIZE.into());
     }
-    let no_wait = wait == Wait::Never;
-    let wanted = Receive { mtype: 0, room, no_wait, cut: true, except: false, copy: false };
-    let deadline = wait.deadline();
+    let wanted = Receive { no_wait: wait == Wait::Never, ..Receive::oldest(room) };
+    let glimpse = Glimpse::of(context, queue, true)?;
+    let call = ReceiveCall { context, glimpse, wanted, caller: &Superuser };
     let mut deliver = |mtype: i64, size: usize, copy: &dyn Fn(&mut [u8])| {
         deliver(i64::from(priority_of(mtype)), size, copy)
     };
-    receive::receive_from(context, &queue, wanted, deadline, &Superuser, &mut deliver).map_err(
-        |failure| match failure {
-            Failure::Errno(Errno::NOMSG) => Errno::AGAIN.into(),
-            other => gone(other),
-        },
-    )
+    receive::receive_from(&call, wait.deadline(), &mut deliver).map_err(|failure| match failure {
+        Failure::Errno(Errno::NOMSG) => Errno::AGAIN.into(),
+        other => gone(other),
+    })
 }
