@@ -14,9 +14,9 @@ pub(crate) mod wait_file;
 pub(crate) mod waker_cpu_cache;
 
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use rustix::io::Errno;
+use vshmem_mem::tuning::{RETRIES, RETRY_INTERVAL};
 use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering, sleep_shortly};
 use vshmem_sync::{
     Doorbell, Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, WaitWords,
@@ -107,10 +107,8 @@ type TakeSlot<'a> =
 pub(crate) fn await_slot<T, E>(
     mut take: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
-    const TRIES: u32 = 100;
-    const PAUSE: Duration = Duration::from_micros(500);
-    for _ in 0..TRIES {
-        sleep_shortly(PAUSE);
+    for _ in 0..RETRIES {
+        sleep_shortly(RETRY_INTERVAL);
         let taken = take()?;
         if taken.is_some() {
             return Ok(taken);

@@ -14,6 +14,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use vshmem_mem::tuning::SHORTEST_SLEEP;
+use vshmem_mem::tuning::recheck::{GUARDED, LONGEST, NOTIFIABLE};
 use vshmem_mem::{Ordering, SecondWord};
 use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_value};
 use vshmem_wire::{
@@ -184,24 +186,19 @@ fn is_near(context: &Context, index: u32) -> Result<bool, Fault> {
 /// time is long when every domain that could wake it can notify it, and an agent looks after it
 /// (`recover_waiters`). Otherwise it is short.
 pub(crate) fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>) {
-    /// When every domain can notify this one, but there is no agent: this covers wakers that died
-    /// between the change and the notification, and lost notifications.
-    const NOTIFIABLE: Duration = Duration::from_millis(1000);
-    /// With an agent, whose end wakes one waiter. This covers that one dying before it wakes the
-    /// others.
-    const GUARDED: Duration = Duration::from_secs(60);
-    /// Time to the first poll where some domain cannot notify this one.
-    const SOON: Duration = Duration::from_micros(50);
-    /// The longest time between two polls there.
-    const BOUND: Duration = Duration::from_millis(4);
     if !is_woken_by_all(context).unwrap_or(false) {
-        return ((SOON * 2u32.saturating_pow(looked / 4)).min(BOUND), None);
+        return (polling_interval(looked), None);
     }
     // Short sleeps are made with the simpler call.
     match agent::living_agent(context).filter(|_| looked > 0) {
         None => (NOTIFIABLE, None),
         Some((word, expected)) => (GUARDED, Some(SecondWord { word, expected, alone: NOTIFIABLE })),
     }
+}
+
+/// The pause of a thread that nothing may wake, after so many looks: longer after each four.
+pub(crate) fn polling_interval(looked: u32) -> Duration {
+    (SHORTEST_SLEEP * 2u32.saturating_pow(looked / 4)).min(LONGEST)
 }
 
 /// Whether every thread that could wake a waiter of this domain can also notify it.

@@ -1,7 +1,6 @@
 //! Sleeping in a wait queue.
 
-use std::time::Duration;
-
+use vshmem_mem::tuning::recheck::{LOOKS_PER_RECOVERY, NOTIFIABLE};
 use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
 use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
 use vshmem_wire::{ThreadSlot, WaitCounts, WaitState};
@@ -176,7 +175,7 @@ fn sleep_until(
             ParkResult::TimedOut => return Ok(Some(Woken::TimedOut)),
             ParkResult::Recheck | ParkResult::Changed if waiting() => {
                 looked += 1;
-                if recheck >= Duration::from_millis(1000) || looked % 256 == 0 {
+                if recheck >= NOTIFIABLE || looked.is_multiple_of(LOOKS_PER_RECOVERY) {
                     recover()?;
                     // The thread that evicted this domain may have ended before it came to this
                     // client.

@@ -11,10 +11,7 @@
 //!
 //! So it is 192, but for words on AMD's processors.
 
-/// Ticks of most waits.
-const USUAL: u64 = 3 << 6;
-/// Ticks of a wait for a word on AMD's processors.
-const SHORT: u64 = 2 << 6;
+use vshmem_mem::tuning::spin::{POLL_INTERVAL, POLL_INTERVAL_OF_WORD_ON_AMD};
 
 /// What a waiter polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +31,7 @@ pub(super) struct PollIntervals {
 impl PollIntervals {
     /// Those that were measured as the better ones for this kind of processor.
     pub fn of_this_processor() -> Self {
-        Self { of_word: if is_amd() { SHORT } else { USUAL } }
+        Self { of_word: if is_amd() { POLL_INTERVAL_OF_WORD_ON_AMD } else { POLL_INTERVAL } }
     }
 
     /// Ticks between two polls.
@@ -42,7 +39,7 @@ impl PollIntervals {
     pub fn ticks(&self, polled: Polled) -> u64 {
         match polled {
             Polled::Word => self.of_word,
-            Polled::Ring => USUAL,
+            Polled::Ring => POLL_INTERVAL,
         }
     }
 }
