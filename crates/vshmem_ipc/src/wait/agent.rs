@@ -4,15 +4,16 @@ use vshmem_mem::{AtomicU32, Ordering, death_word};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{AGENT_THREAD_AT, DomainSlot};
 
-use crate::context::{Context, WakeScope};
+use crate::context::Context;
+use crate::context::waking::WakeScope;
 use crate::pool::domains;
 
 /// Where the agent's thread is named: beside the wait words, where waiters of its own user see it.
 /// Others go on looking once a second.
 fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
     let layout = context.pool().layout();
-    match context.wake_scope {
-        WakeScope::Domain => context.words.of(layout.threads.count as u32),
+    match context.waking.scope {
+        WakeScope::Domain => context.waking.words.of(layout.threads.count as u32),
         WakeScope::Kernel => {
             let slot = domains::slot_at(layout, context.domain())?;
             Ok(context

@@ -27,7 +27,8 @@ use vshmem_wire::{
     AGENT_ASKED_AT, AGENT_WAKE_AT, CELL_BYTES, DomainSlot, ProcessRef, ThreadSlot, WaitState,
 };
 
-use crate::context::{Context, WakeScope};
+use crate::context::Context;
+use crate::context::waking::WakeScope;
 use crate::error::Failure;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::open::Pool;
@@ -127,10 +128,10 @@ fn agent_of_other_user(context: &Context, notify: u64) -> Option<vshmem_sync::Wo
 fn agent_words(context: &Context) -> Result<AgentWords<'_>, Fault> {
     let layout = context.pool().layout();
     let beyond = layout.threads.count as u32;
-    Ok(match context.wake_scope {
+    Ok(match context.waking.scope {
         WakeScope::Domain => AgentWords {
-            agent_words: context.words.of(beyond + 1)?,
-            asked: context.words.of(beyond + 2)?,
+            agent_words: context.waking.words.of(beyond + 1)?,
+            asked: context.waking.words.of(beyond + 2)?,
         },
         WakeScope::Kernel => {
             let map = context.pool().map();

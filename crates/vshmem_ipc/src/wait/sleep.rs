@@ -165,7 +165,7 @@ fn sleep_until(
     let mut meter = context.spin.measure_sleep();
     loop {
         let (recheck, second_word) = doorbell::recheck(context, looked);
-        let words = &context.words;
+        let words = &context.waking.words;
         let slot = slot_guard.slot;
         let park_result =
             park(words, slot, deadline, recheck, second_word, signals_seen, || !waiting())?;
