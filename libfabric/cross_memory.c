@@ -156,7 +156,7 @@ static bool is_meant(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
 	        && offer->token == header->token && offer->sender == peer->address.nonce
 	        && offer->receiver == ep->address.nonce && offer->count != 0
 	        && offer->count <= VFI_IOV_LIMIT
-	        && vfi_bytes_of(offer->parts, offer->count) == header->size;
+	        && vfi_bytes_of(offer->parts, offer->count) == header->message.size;
 }
 
 /* What an entry begins with, read once more after the payload. */

@@ -16,7 +16,8 @@ static struct vfi_receives *posted(struct vfi_endpoint *ep, bool tagged)
 struct vfi_receive *vfi_match_posted(
 	struct vfi_endpoint *ep, const struct vfi_incoming *message, bool tagged)
 {
-	uint64_t tag = tagged ? message->header.tag : 0, nonce = message->source->port.nonce;
+	uint64_t tag = tagged ? message->header.message.tag : 0;
+	uint64_t nonce = message->source->port.nonce;
 	struct vfi_receive *receive = posted(ep, tagged)->first;
 	while (receive && !matches(receive, tag, nonce))
 		receive = receive->next;
@@ -28,7 +29,8 @@ struct vfi_unexpected *vfi_match_unexpected(
 {
 	struct vfi_unexpecteds *list = tagged ? &ep->unexpected_tagged : &ep->unexpected;
 	struct vfi_unexpected *message = list->first;
-	while (message && !matches(receive, tagged ? message->header.tag : 0, message->port.nonce))
+	while (message
+	        && !matches(receive, tagged ? message->header.message.tag : 0, message->port.nonce))
 		message = message->next;
 	if (message && take)
 		vfi_unlink_unexpected(list, message);

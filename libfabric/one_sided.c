@@ -86,10 +86,8 @@ static void tell(struct vfi_endpoint *ep, struct vfi_peer *peer, const struct vf
 {
 	bool data = request->flags & FI_REMOTE_CQ_DATA;
 	struct vfi_wire header = { .flags = data ? VFI_WIRE_DATA : 0,
-		.status = access & FI_REMOTE_READ ? VFI_REMOTE_READ : VFI_REMOTE_WRITE,
-		.size = request->address,
-		.tag = request->key,
-		.data = request->data };
+		.done = access & FI_REMOTE_READ ? VFI_REMOTE_READ : VFI_REMOTE_WRITE,
+		.remote = { request->address, request->key, request->data } };
 	vfi_peer_answer(ep, peer, VFI_REMOTE_DONE, &header);
 }
 
@@ -236,17 +234,20 @@ static uint64_t payload_bytes(const struct vfi_request *request)
 
 static struct vfi_wire header_of(const struct vfi_request *request, uint64_t token)
 {
-	bool put = request->what == VFI_PUT;
-	uint8_t data = put && (request->flags & FI_REMOTE_CQ_DATA) ? VFI_WIRE_DATA : 0;
-	uint8_t fetch = !put && request->what == VFI_ATOMIC && fetches(request) ? VFI_WIRE_FETCH
-										: 0;
-	return (struct vfi_wire) { .flags = VFI_WIRE_ACK | data | fetch,
-		.kind = request->datatype,
-		.status = request->op,
-		.size = request->address,
-		.tag = request->key,
-		.data = put ? request->data : request->bytes,
-		.token = token };
+	uint64_t address = request->address, key = request->key;
+	struct vfi_wire header = { .flags = VFI_WIRE_ACK, .token = token };
+	if (request->what == VFI_PUT) {
+		header.put = (struct vfi_wire_put) { address, key, { request->data } };
+		header.flags |= request->flags & FI_REMOTE_CQ_DATA ? VFI_WIRE_DATA : 0;
+	} else if (request->what == VFI_GET) {
+		header.get = (struct vfi_wire_get) { address, key, request->bytes };
+	} else {
+		header.atomic = (struct vfi_wire_atomic) { address, key, request->bytes };
+		header.datatype = request->datatype;
+		header.op = request->op;
+		header.flags |= fetches(request) ? VFI_WIRE_FETCH : 0;
+	}
+	return header;
 }
 
 /* The next message of a put that goes in parts; the last one wants an answer. */
@@ -254,9 +255,11 @@ static void make_part(struct vfi_one_sided *one)
 {
 	struct vfi_outgoing *out = &one->operation.out;
 	uint64_t left = one->bytes - one->put, bytes = left < one->each ? left : one->each;
-	out->header.size = one->address + one->put;
+	out->header.put.address = one->address + one->put;
 	out->header.flags = bytes == left ? one->last_flags : 0;
-	out->header.data = bytes == left ? one->last_data : left;
+	out->header.put.left = left;
+	if (bytes == left)
+		out->header.put.cq_data = one->last_data;
 	out->count = vfi_slice(one->local, one->count, one->put, bytes, out->parts);
 	one->put += bytes;
 }
@@ -288,7 +291,7 @@ static int ask_in_parts(struct vfi_endpoint *ep, struct vfi_peer *peer, struct v
 	one->put = 0;
 	one->address = request->address;
 	one->last_flags = header->flags;
-	one->last_data = header->data;
+	one->last_data = header->put.cq_data;
 	one->operation.out = (struct vfi_outgoing) { .header = *header,
 		.operation = request->what,
 		.sent = message_sent,
@@ -465,7 +468,7 @@ static int error_of(uint16_t status)
 /* What was read, or was there before an atomic operation, or a piece of it. */
 static bool take_answer(struct vfi_one_sided *one, const struct vfi_incoming *message)
 {
-	uint64_t at = one->what == VFI_GET ? message->header.size : 0;
+	uint64_t at = one->what == VFI_GET ? message->header.answer.offset : 0;
 	uint64_t bytes = message->header.bytes;
 	bool whole = one->what == VFI_GET || bytes == one->bytes;
 	if (!whole || at > one->bytes || bytes > one->bytes - at)
@@ -480,10 +483,10 @@ void vfi_answered(struct vfi_endpoint *ep, const struct vfi_incoming *message)
 {
 	struct vfi_one_sided *one = (struct vfi_one_sided *)vfi_token_find(
 		ep, message->header.token, VFI_KIND_ONE_SIDED, message->source->port.nonce);
-	if (!one || one->what != message->header.kind)
+	if (!one || one->what != message->header.answered)
 		return;
-	if (message->header.status != 0)
-		one->error = error_of(message->header.status);
+	if (message->header.error != 0)
+		one->error = error_of(message->header.error);
 	else if (one->what != VFI_PUT && !take_answer(one, message))
 		one->error = FI_EIO;
 	/* Of a put in parts each is answered that was refused, and the last: of those the first

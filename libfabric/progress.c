@@ -21,7 +21,7 @@ static void handle(struct vfi_endpoint *ep, const struct vshmem_message *receive
 	switch (message.operation) {
 	case VFI_EAGER:
 	case VFI_EAGER_TAGGED:
-		message.header.size = message.header.bytes;
+		message.header.message.size = message.header.bytes;
 		vfi_message_arrived(ep, &message);
 		break;
 	case VFI_READY_TO_SEND: vfi_message_arrived(ep, &message); break;

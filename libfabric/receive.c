@@ -65,8 +65,9 @@ void vfi_message_arrived(struct vfi_endpoint *ep, const struct vfi_incoming *mes
 	bool tagged = rendezvous ? message->header.flags & VFI_WIRE_TAGGED
 				 : message->operation == VFI_EAGER_TAGGED;
 	struct vfi_receive *receive = vfi_match_posted(ep, message, tagged);
-	struct vfi_receive *part = receive ? take_part(ep, receive, true, message->header.size)
-					   : NULL;
+	struct vfi_receive *part = receive
+		? take_part(ep, receive, true, message->header.message.size)
+		: NULL;
 	if (part)
 		begin(ep, part, rendezvous, &message->header, &message->source->port,
 			message->payload);
@@ -91,9 +92,9 @@ static ssize_t complete_peek(
 		flags |= FI_REMOTE_CQ_DATA;
 	struct fi_cq_tagged_entry entry = { .op_context = call->context,
 		.flags = flags,
-		.len = found->header.size,
-		.data = found->header.data,
-		.tag = found->header.tag };
+		.len = found->header.message.size,
+		.data = found->header.message.cq_data,
+		.tag = found->header.message.tag };
 	if (ep->rx_cq)
 		vfi_cq_add(ep->rx_cq, &entry,
 			ep->caps & FI_SOURCE ? vfi_av_of_nonce(ep->av, found->port.nonce)
@@ -138,7 +139,7 @@ static ssize_t claim(
 	if (call->flags & FI_DISCARD) {
 		struct fi_cq_tagged_entry entry = { .op_context = call->context,
 			.flags = FI_RECV | (call->tagged ? FI_TAGGED : FI_MSG),
-			.tag = message->header.tag };
+			.tag = message->header.message.tag };
 		discard(ep, message);
 		vfi_receive_free(ep, receive);
 		if (ep->rx_cq)
@@ -159,7 +160,8 @@ static bool take_unexpected(struct vfi_endpoint *ep, struct vfi_receive *receive
 		message = vfi_match_unexpected(ep, receive, receive->tagged, true);
 		if (!message)
 			return false;
-		struct vfi_receive *part = take_part(ep, receive, false, message->header.size);
+		struct vfi_receive *part = take_part(
+			ep, receive, false, message->header.message.size);
 		if (!part) {
 			vfi_say("no memory for a receive: a message is lost");
 			free(message);

@@ -33,7 +33,7 @@ void vfi_received(struct vfi_endpoint *ep, struct vfi_receive *receive,
 		if (peer)
 			vfi_peer_answer(ep, peer, VFI_ACK, &answer);
 	}
-	if (copied < header->size) {
+	if (copied < header->message.size) {
 		receive->got = copied;
 		vfi_receive_failed(ep, receive, header, FI_ETRUNC, 0);
 		return;
@@ -42,8 +42,8 @@ void vfi_received(struct vfi_endpoint *ep, struct vfi_receive *receive,
 		.flags = flags_of(receive, header),
 		.len = copied,
 		.buf = receive->operation.out.parts[0].iov_base,
-		.data = header->data,
-		.tag = header->tag };
+		.data = header->message.cq_data,
+		.tag = header->message.tag };
 	bool wanted = receive->wanted_completion;
 	entry.flags |= release(ep, receive);
 	vfi_count(ep->receive_counter, false);
@@ -58,9 +58,9 @@ void vfi_receive_failed(struct vfi_endpoint *ep, struct vfi_receive *receive,
 		.flags = flags_of(receive, header),
 		.len = receive->got,
 		.buf = receive->operation.out.parts[0].iov_base,
-		.data = header->data,
-		.tag = header->tag,
-		.olen = error == FI_ETRUNC ? header->size - receive->got : 0,
+		.data = header->message.cq_data,
+		.tag = header->message.tag,
+		.olen = error == FI_ETRUNC ? header->message.size - receive->got : 0,
 		.err = error,
 		.prov_errno = prov_errno };
 	entry.flags |= release(ep, receive);

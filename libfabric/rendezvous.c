@@ -24,8 +24,9 @@ void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *
 	struct vfi_peer *peer = send->operation.peer;
 	vfi_offer_withdraw(ep, send);
 	send->cleared = true;
-	send->receiver = message->header.data;
-	send->asked = message->header.size < send->size ? message->header.size : send->size;
+	send->receiver = message->header.clear.receiver;
+	send->asked = message->header.clear.wanted < send->size ? message->header.clear.wanted
+								 : send->size;
 	if (send->asked == 0) {
 		sent_all(ep, send);
 		return;
@@ -39,7 +40,7 @@ static int push_piece(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi
 	size_t left = send->asked - send->pieces, most = peer->piece - sizeof(struct vfi_wire);
 	size_t bytes = left < most ? left : most;
 	struct vfi_wire header = {
-		.bytes = (uint32_t)bytes, .size = send->pieces, .token = send->receiver
+		.bytes = (uint32_t)bytes, .piece.offset = send->pieces, .token = send->receiver
 	};
 	struct iovec parts[VFI_IOV_LIMIT + 1] = { { &header, sizeof(header) } };
 	int count = vfi_slice(send->parts, send->count, send->pieces, bytes, parts + 1);
@@ -97,7 +98,7 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 		return;
 	}
 	receive->port = *port;
-	size_t wanted = header->size < room ? header->size : room;
+	size_t wanted = header->message.size < room ? header->message.size : room;
 	if (wanted
 	        && vfi_offer_read(ep, peer, header, offered_at, receive->operation.out.parts,
 	                (size_t)receive->operation.out.count, wanted)) {
@@ -113,10 +114,10 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 	receive->operation.peer = peer;
 	receive->operation.kind = VFI_KIND_RECEIVE;
 	receive->operation.failed = receive_failed;
-	struct vfi_wire answer = { .token = header->token, .size = wanted };
+	struct vfi_wire answer = { .token = header->token, .clear.wanted = wanted };
 	if (wanted) {
-		answer.data = vfi_token_take(ep, &receive->operation);
-		if (answer.data == 0) {
+		answer.clear.receiver = vfi_token_take(ep, &receive->operation);
+		if (answer.clear.receiver == 0) {
 			vfi_rendezvous_discard(ep, header, port);
 			vfi_receive_failed(ep, receive, header, FI_ENOMEM, 0);
 			return;
@@ -144,7 +145,7 @@ void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *me
 	size_t bytes = message->header.bytes;
 	if (!receive)
 		return;
-	if (message->header.size != receive->got || bytes == 0
+	if (message->header.piece.offset != receive->got || bytes == 0
 	        || bytes > receive->wanted - receive->got) {
 		vfi_peer_fail(ep, receive->operation.peer, FI_EIO, EBADMSG);
 		return;

@@ -149,9 +149,7 @@ static ssize_t send_locked(struct vfi_endpoint *ep, const struct vfi_call *call)
 	size_t size = vfi_bytes_of(call->parts, call->count);
 	struct vfi_wire header = { .flags = call->flags & FI_REMOTE_CQ_DATA ? VFI_WIRE_DATA : 0,
 		.bytes = (uint32_t)size,
-		.size = size,
-		.tag = call->tag,
-		.data = call->data };
+		.message = { .size = size, .tag = call->tag, .cq_data = call->data } };
 	if (call->count > 1 || size + sizeof(header) > peer->most
 	        || call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
 		return start(ep, call, peer, &header, size);

@@ -86,8 +86,8 @@ static void answer(struct vfi_endpoint *ep, struct vfi_peer *peer, const struct 
 static struct vfi_wire answer_to(const struct vfi_incoming *message, int error)
 {
 	return (struct vfi_wire) { .flags = message->header.flags & VFI_WIRE_ACK,
-		.kind = message->operation,
-		.status = (uint16_t)error,
+		.answered = message->operation,
+		.error = (uint16_t)error,
 		.token = message->header.token };
 }
 
@@ -97,12 +97,12 @@ static void put(struct vfi_endpoint *ep, struct vfi_peer *peer, const struct vfi
 	char *there;
 	int error = 0;
 	/* Where some of it is outside of the region, none is written. */
-	bool more = !(header->flags & VFI_WIRE_ACK) && header->data > header->bytes;
+	bool more = !(header->flags & VFI_WIRE_ACK) && header->put.left > header->bytes;
 	bool refused = header->token && header->token == message->source->refused;
 	struct vfi_region *region = refused
 		? NULL
-		: vfi_region_hold(ep->domain->memory, header->tag, header->size,
-			  more ? header->data : header->bytes, FI_REMOTE_WRITE, &there, &error);
+		: vfi_region_hold(ep->domain->memory, header->put.key, header->put.address,
+			  more ? header->put.left : header->bytes, FI_REMOTE_WRITE, &there, &error);
 	if (refused)
 		error = FI_EINVAL;
 	if (!region)
@@ -113,7 +113,7 @@ static void put(struct vfi_endpoint *ep, struct vfi_peer *peer, const struct vfi
 			vfi_count_remote(ep, region, FI_REMOTE_WRITE);
 		vfi_region_release(ep->domain->memory);
 		if (header->flags & VFI_WIRE_DATA)
-			vfi_remote_data(ep, message->source, header->data);
+			vfi_remote_data(ep, message->source, header->put.cq_data);
 	}
 	if (error || (header->flags & VFI_WIRE_ACK)) {
 		struct vfi_wire reply = answer_to(message, error);
@@ -127,13 +127,13 @@ static int refuse_atomic(const struct vfi_wire *header, bool fetches, bool compa
 	enum vfi_atomic_call call = compares ? VFI_ATOMIC_COMPARE
 		: fetches                    ? VFI_ATOMIC_FETCH
 					     : VFI_ATOMIC_BASE;
-	if (!vfi_atomic_valid(header->kind, header->status, call))
+	if (!vfi_atomic_valid(header->datatype, header->op, call))
 		return FI_EOPNOTSUPP;
-	uint64_t sent = header->status == FI_ATOMIC_READ ? 0
-		: compares                               ? 2 * header->data
-							 : header->data;
-	bool whole = header->data <= VFI_ATOMIC_BYTES && header->bytes == sent
-	        && header->data % vfi_number_bytes(header->kind) == 0;
+	uint64_t sent = header->op == FI_ATOMIC_READ ? 0
+		: compares                               ? 2 * header->atomic.length
+							 : header->atomic.length;
+	bool whole = header->atomic.length <= VFI_ATOMIC_BYTES && header->bytes == sent
+	        && header->atomic.length % vfi_number_bytes(header->datatype) == 0;
 	return whole ? 0 : FI_EINVAL;
 }
 
@@ -142,20 +142,20 @@ static void atomic(
 {
 	const struct vfi_wire *header = &message->header;
 	char result[VFI_ATOMIC_BYTES], *there;
-	bool compares = header->status >= FI_CSWAP;
+	bool compares = header->op >= FI_CSWAP;
 	bool fetches = compares || (header->flags & VFI_WIRE_FETCH);
-	uint64_t access = vfi_access(VFI_ATOMIC, header->status, fetches);
+	uint64_t access = vfi_access(VFI_ATOMIC, header->op, fetches);
 	int error = refuse_atomic(header, fetches, compares);
 	struct vfi_region *region = error
 		? NULL
-		: vfi_region_hold(ep->domain->memory, header->tag, header->size, header->data,
-			  access, &there, &error);
-	size_t unit = vfi_number_bytes(header->kind);
+		: vfi_region_hold(ep->domain->memory, header->atomic.key, header->atomic.address,
+			  header->atomic.length, access, &there, &error);
+	size_t unit = vfi_number_bytes(header->datatype);
 	if (region && (uintptr_t)there % unit == 0) {
 		const uint8_t *operands = header->bytes ? message->payload : NULL;
-		vfi_atomic_apply(there, header->kind, header->status, operands,
-			compares ? operands + header->data : NULL, fetches ? result : NULL,
-			header->data / unit);
+		vfi_atomic_apply(there, header->datatype, header->op, operands,
+			compares ? operands + header->atomic.length : NULL, fetches ? result : NULL,
+			header->atomic.length / unit);
 		vfi_count_remote(ep, region, access);
 	} else if (region) {
 		error = FI_EINVAL;
@@ -163,7 +163,7 @@ static void atomic(
 	if (region)
 		vfi_region_release(ep->domain->memory);
 	struct vfi_wire reply = answer_to(message, error);
-	answer(ep, peer, &reply, result, fetches && !error ? (uint32_t)header->data : 0);
+	answer(ep, peer, &reply, result, fetches && !error ? (uint32_t)header->atomic.length : 0);
 }
 
 /* What a message has room for. */
@@ -175,16 +175,18 @@ static int read_piece(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi
 	struct answer *room)
 {
 	const struct vfi_wire *request = &reading->request;
-	uint64_t left = request->data - reading->at;
+	uint64_t left = request->get.length - reading->at;
 	uint32_t bytes = left < piece_bytes(peer) ? (uint32_t)left : piece_bytes(peer);
-	struct vfi_wire header = { .kind = VFI_GET, .size = reading->at, .token = request->token };
+	struct vfi_wire header = {
+		.answered = VFI_GET, .answer.offset = reading->at, .token = request->token
+	};
 	char *there;
 	int rc = 0, error = 0;
 	/* All of it: what is outside of the region is refused before any of it is sent. */
-	struct vfi_region *region = vfi_region_hold(ep->domain->memory, request->tag, request->size,
-		request->data, FI_REMOTE_READ, &there, &error);
+	struct vfi_region *region = vfi_region_hold(ep->domain->memory, request->get.key,
+		request->get.address, request->get.length, FI_REMOTE_READ, &there, &error);
 	if (!region) {
-		header.status = (uint16_t)error;
+		header.error = (uint16_t)error;
 		bytes = 0;
 	}
 	if (room) {
@@ -199,8 +201,8 @@ static int read_piece(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi
 			ep, peer, VFI_ANSWER, &header, region ? there + reading->at : NULL, bytes);
 	}
 	if (rc == 0) {
-		reading->at = region ? reading->at + bytes : request->data;
-		if (region && reading->at == request->data)
+		reading->at = region ? reading->at + bytes : request->get.length;
+		if (region && reading->at == request->get.length)
 			vfi_count_remote(ep, region, FI_REMOTE_READ);
 	}
 	if (region)
@@ -249,7 +251,7 @@ int vfi_read_on(struct vfi_endpoint *ep, struct vfi_peer *peer)
 		/* Failing, it has given back all that it was reading. */
 		if (peer->error)
 			break;
-		if (reading->at < reading->request.data)
+		if (reading->at < reading->request.get.length)
 			continue;
 		remote->first = reading->next;
 		remote->answers--;
@@ -286,14 +288,14 @@ static void remote_done(struct vfi_endpoint *ep, const struct vfi_incoming *mess
 	const struct vfi_wire *header = &message->header;
 	char *there;
 	int error;
-	struct vfi_region *region = vfi_region_hold(
-		ep->domain->memory, header->tag, header->size, 0, 0, &there, &error);
+	struct vfi_region *region = vfi_region_hold(ep->domain->memory, header->remote.key,
+		header->remote.address, 0, 0, &there, &error);
 	vfi_count_remote(
-		ep, region, header->status & VFI_REMOTE_READ ? FI_REMOTE_READ : FI_REMOTE_WRITE);
+		ep, region, header->done & VFI_REMOTE_READ ? FI_REMOTE_READ : FI_REMOTE_WRITE);
 	if (region)
 		vfi_region_release(ep->domain->memory);
 	if (header->flags & VFI_WIRE_DATA)
-		vfi_remote_data(ep, message->source, header->data);
+		vfi_remote_data(ep, message->source, header->remote.cq_data);
 }
 
 void vfi_serve(struct vfi_endpoint *ep, const struct vfi_incoming *message)

@@ -19,8 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NANOSECONDS 250000000
-
 struct sleeper {
 	pthread_t thread;
 	vshmem_pool *pool;
@@ -44,7 +42,7 @@ static void *sleep_on(void *argument)
 	struct sleeper *own = argument;
 	while (!__atomic_load_n(&own->ends, __ATOMIC_ACQUIRE)) {
 		struct sembuf down = { .sem_num = own->number, .sem_op = -1 };
-		struct timespec most = { .tv_nsec = LOOK_NANOSECONDS };
+		struct timespec most = { .tv_nsec = VSHMEM_DESCRIPTORS_INTERVAL };
 		int id = vfi_sleepers(own->pool);
 		int rc = id < 0 ? id : vshmem_semop(own->pool, id, &down, 1, &most);
 		/* The set is gone, or cannot be had: only the time wakes. */

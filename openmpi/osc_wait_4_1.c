@@ -3,12 +3,9 @@
  * (backoff.c). */
 #include "osc_vshmem.h"
 
-#include "opal/runtime/opal_progress.h"
+#include "../transport/tuning.h"
 
-/* Looks in vain before progress is made: what is waited for often takes less time than that. */
-#define SPINS 64
-/* Calls between which none is made. */
-#define CALLS_PER_PROGRESS 64
+#include "opal/runtime/opal_progress.h"
 
 static inline void relax(void)
 {
@@ -21,7 +18,7 @@ static inline void relax(void)
 
 void vshmem_window_wait(unsigned *looks)
 {
-	if (*looks < SPINS) {
+	if (*looks < VSHMEM_LOOKS_PER_PROGRESS) {
 		++*looks;
 		relax();
 	} else {
@@ -32,6 +29,6 @@ void vshmem_window_wait(unsigned *looks)
 void vshmem_window_pass(void)
 {
 	static __thread unsigned calls;
-	if (OPAL_UNLIKELY(++calls % CALLS_PER_PROGRESS == 0))
+	if (OPAL_UNLIKELY(++calls % VSHMEM_LOOKS_PER_PROGRESS == 0))
 		opal_progress();
 }

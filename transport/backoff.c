@@ -12,21 +12,11 @@
  */
 #include "backoff.h"
 
+#include "tuning.h"
+
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Looks in vain between yields and sleeps: a microsecond or two. Whom a process waits for may be
- * waiting for its CPU. */
-#define LOOKS_PER_YIELD 16
-/* Ticks of a counter of one to a few GHz that are spent with looking and yielding before the first
- * sleep: where a yield is quick, many of them. */
-#define YIELDING (1 << 18)
-/* Sleeps, in nanoseconds: the first, and the longest for each process that a CPU has to run. */
-#define FIRST_SLEEP   20000
-#define LONGEST_SLEEP 50000
-/* Looks in vain before it is asked how many there are. */
-#define ASK (1 << 16)
 
 uint64_t vshmem_ticks(void)
 {
@@ -57,7 +47,7 @@ static long processes_per_cpu(const vshmem_pool *pool)
 void vshmem_backoff_start(struct vshmem_backoff *backoff, vshmem_pool *pool)
 {
 	*backoff = (struct vshmem_backoff) {
-		.pool = pool, .each = 1, .sleep = FIRST_SLEEP, .shortest = UINT64_MAX / 2
+		.pool = pool, .each = 1, .sleep = VSHMEM_FIRST_SLEEP, .shortest = UINT64_MAX / 2
 	};
 }
 
@@ -72,19 +62,19 @@ static void give_away(struct vshmem_backoff *backoff)
 		: backoff->shortest + backoff->shortest / 256 + 1;
 	if (took / 4 > backoff->shortest) {
 		backoff->waiting_since = 0;
-		backoff->sleep = FIRST_SLEEP;
+		backoff->sleep = VSHMEM_FIRST_SLEEP;
 		return;
 	}
 	backoff->given_away++;
 	if (backoff->waiting_since == 0)
 		backoff->waiting_since = backoff->began;
-	if (now - backoff->waiting_since < YIELDING) {
+	if (now - backoff->waiting_since < VSHMEM_YIELDING) {
 		sched_yield();
 		return;
 	}
 	struct timespec span = { .tv_nsec = backoff->sleep };
 	nanosleep(&span, NULL);
-	if (backoff->sleep < backoff->each * LONGEST_SLEEP)
+	if (backoff->sleep < backoff->each * VSHMEM_LONGEST_SLEEP_EACH)
 		backoff->sleep *= 2;
 }
 
@@ -96,21 +86,21 @@ void vshmem_backoff(struct vshmem_backoff *backoff, int events)
 		backoff->arrivals = arrived;
 		backoff->looks = 0;
 		backoff->waiting_since = 0;
-		backoff->sleep = FIRST_SLEEP;
+		backoff->sleep = VSHMEM_FIRST_SLEEP;
 		return;
 	}
-	if (++backoff->looks < LOOKS_PER_YIELD) {
+	if (++backoff->looks < VSHMEM_LOOKS_PER_YIELD) {
 		if (backoff->looks == 1 && backoff->each > 1)
 			backoff->began = vshmem_ticks();
 		return;
 	}
 	backoff->looks = 0;
-	if (backoff->until_asked < LOOKS_PER_YIELD) {
+	if (backoff->until_asked < VSHMEM_LOOKS_PER_YIELD) {
 		backoff->each = processes_per_cpu(backoff->pool);
-		backoff->until_asked = ASK;
+		backoff->until_asked = VSHMEM_LOOKS_PER_COUNT;
 		backoff->began = 0;
 	}
-	backoff->until_asked -= LOOKS_PER_YIELD;
+	backoff->until_asked -= VSHMEM_LOOKS_PER_YIELD;
 	if (backoff->each > 1 && backoff->began != 0)
 		give_away(backoff);
 }

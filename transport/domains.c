@@ -2,9 +2,6 @@
 
 #include "backoff.h"
 
-/* Looks for a message between looks at the time. */
-#define LOOKS_PER_CLOCK_READ 64
-
 void vshmem_domains_add(struct vshmem_domains *domains, const struct vshmem_domain *domain)
 {
 	for (unsigned nth = 0; nth < domains->count; nth++)
@@ -17,7 +14,7 @@ void vshmem_domains_add(struct vshmem_domains *domains, const struct vshmem_doma
 
 bool vshmem_domains_due(struct vshmem_domains *domains)
 {
-	if (++domains->looks < LOOKS_PER_CLOCK_READ)
+	if (++domains->looks < VSHMEM_LOOKS_PER_PROGRESS)
 		return false;
 	domains->looks = 0;
 	uint64_t now = vshmem_ticks();

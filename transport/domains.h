@@ -5,10 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tuning.h"
 #include "vshmem.h"
 
-/* Ticks (backoff.h) between looks at who is dead: a tenth of a second or so. */
-#define VSHMEM_DOMAINS_INTERVAL (UINT64_C(1) << 28)
 /* Domains of a pool at most. */
 #define VSHMEM_DOMAINS 64
 

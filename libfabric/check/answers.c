@@ -56,26 +56,27 @@ void note_sent(
 
 static void answer_get(const struct sent *was, struct vfi_wire answer)
 {
-	uint64_t bytes = was->header.data;
-	answer.status = any(30) ? 0 : FI_EKEYREJECTED;
+	uint64_t bytes = was->header.get.length;
+	answer.error = any(30) ? 0 : FI_EKEYREJECTED;
 	do {
-		uint64_t piece = answer.status ? 0 : any(2000) + 1;
-		if (piece > bytes - answer.size)
-			piece = bytes - answer.size;
+		uint64_t piece = answer.error ? 0 : any(2000) + 1;
+		if (piece > bytes - answer.answer.offset)
+			piece = bytes - answer.answer.offset;
 		deliver(was->peer, VFI_ANSWER, &answer, piece, 1);
-		answer.size += piece;
-	} while (answer.size < bytes && !answer.status);
+		answer.answer.offset += piece;
+	} while (answer.answer.offset < bytes && !answer.error);
 }
 
 static void answer_ready(const struct sent *was)
 {
 	uint64_t token = any(RENDEZVOUS);
-	struct vfi_wire clear = { .token = was->header.token, .data = token };
+	struct vfi_wire clear = { .token = was->header.token, .clear.receiver = token };
 	if (!rendezvous[token].used) {
-		clear.size = any(3) ? was->header.size : any(was->header.size);
-		rendezvous[token].used = clear.size > 0;
+		clear.clear.wanted = any(3) ? was->header.message.size
+					    : any(was->header.message.size);
+		rendezvous[token].used = clear.clear.wanted > 0;
 		rendezvous[token].token = was->header.token;
-		rendezvous[token].wanted = clear.size;
+		rendezvous[token].wanted = clear.clear.wanted;
 		rendezvous[token].got = 0;
 		rendezvous[token].peer = was->peer;
 		rendezvous[token].acked = was->header.flags & VFI_WIRE_ACK;
@@ -86,13 +87,13 @@ static void answer_ready(const struct sent *was)
 /* The pieces that the provider has asked for. */
 static void answer_clear(const struct sent *was)
 {
-	struct vfi_wire piece = { .token = was->header.data };
-	while (piece.size < was->header.size && was->peer < PEERS) {
+	struct vfi_wire piece = { .token = was->header.clear.receiver };
+	while (piece.piece.offset < was->header.clear.wanted && was->peer < PEERS) {
 		uint64_t bytes = any(2500) + 1;
-		if (bytes > was->header.size - piece.size)
-			bytes = was->header.size - piece.size;
+		if (bytes > was->header.clear.wanted - piece.piece.offset)
+			bytes = was->header.clear.wanted - piece.piece.offset;
 		deliver(was->peer, VFI_PIECE, &piece, bytes, 3);
-		piece.size += bytes;
+		piece.piece.offset += bytes;
 	}
 }
 
@@ -103,19 +104,19 @@ void answer(bool again)
 	size_t nth = any(sent_count);
 	struct sent was = sent[nth];
 	struct vfi_wire header = { .flags = was.header.flags & VFI_WIRE_ACK,
-		.kind = was.operation,
+		.answered = was.operation,
 		.token = was.header.token };
 	if (!again)
 		sent[nth] = sent[--sent_count];
 	switch (was.operation) {
 	case VFI_PUT:
-		header.status = any(30) ? 0 : FI_EACCES;
+		header.error = any(30) ? 0 : FI_EACCES;
 		deliver(was.peer, VFI_ANSWER, &header, 0, 0);
 		break;
 	case VFI_GET: answer_get(&was, header); break;
 	case VFI_ATOMIC:
 		deliver(was.peer, VFI_ANSWER, &header,
-			was.header.flags & VFI_WIRE_FETCH ? was.header.data : 0, 2);
+			was.header.flags & VFI_WIRE_FETCH ? was.header.atomic.length : 0, 2);
 		break;
 	case VFI_READY_TO_SEND: answer_ready(&was); break;
 	case VFI_CLEAR_TO_SEND: answer_clear(&was); break;
@@ -142,8 +143,8 @@ void mutate(struct vfi_wire *header)
 		switch (any(5)) {
 		case 0: bytes[any(sizeof(*header))] ^= (uint8_t)(1u << any(8)); break;
 		case 1: bytes[any(sizeof(*header))] = (uint8_t)any(256); break;
-		case 2: header->size = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3: header->data = any(2) ? any(4000) : UINT64_MAX - any(64); break;
+		case 2: header->put.address = any(2) ? any(400) : UINT64_MAX - any(64); break;
+		case 3: header->put.left = any(2) ? any(4000) : UINT64_MAX - any(64); break;
 		case 4: header->token = (header->token & ~UINT64_C(0xffff)) | any(4096); break;
 		}
 	}
@@ -155,10 +156,9 @@ void answer_wrongly(void)
 	if (sent_count == 0)
 		return;
 	struct sent was = sent[any(sent_count)];
-	struct vfi_wire header = { .kind = was.operation,
-		.token = any(2) ? was.header.token : was.header.data,
-		.size = any(2) ? 0 : any(5000),
-		.data = any(RENDEZVOUS) };
+	struct vfi_wire header = { .answered = was.operation,
+		.token = any(2) ? was.header.token : was.header.clear.receiver,
+		.clear = { .wanted = any(2) ? 0 : any(5000), .receiver = any(RENDEZVOUS) } };
 	mutate(&header);
 	deliver(any(4) ? was.peer : (uint32_t)any(PEERS + 2), replies[any(4)], &header,
 		any(2) ? any(400) : any(MOST_BYTES - sizeof(header)), (int)any(256));

@@ -19,15 +19,18 @@ static void begin_everything(char *memory, struct fid_mr *region)
 	};
 	struct iovec part = { memory, 8192 };
 	struct fi_msg several = { .msg_iov = &part, .iov_count = 1, .addr = FI_ADDR_UNSPEC };
-	struct vfi_wire ready = { .size = 4000, .token = 77, .tag = 5, .flags = VFI_WIRE_TAGGED },
-			ready_untagged = { .size = 4000, .token = 78 };
+	struct vfi_wire ready = { .message = { .size = 4000, .tag = 5 },
+				.token = 77,
+				.flags = VFI_WIRE_TAGGED },
+			ready_untagged = { .message.size = 4000, .token = 78 };
 	must(fi_tsendmsg(ep, &message, FI_DELIVERY_COMPLETE) == 0);
 	must(fi_tsend(ep, memory, 8000, NULL, to, 1, NULL) == 0);
 	must(fi_trecv(ep, memory, 4000, NULL, FI_ADDR_UNSPEC, 5, 0, NULL) == 0);
 	deliver(0, VFI_READY_TO_SEND, &ready, 0);
 	must(fi_recvmsg(ep, &several, FI_MULTI_RECV) == 0);
 	deliver(0, VFI_READY_TO_SEND, &ready_untagged, 0);
-	deliver(0, VFI_EAGER_TAGGED, &(struct vfi_wire) { .tag = 99 }, 8); /* not expected */
+	/* Not expected. */
+	deliver(0, VFI_EAGER_TAGGED, &(struct vfi_wire) { .message.tag = 99 }, 8);
 	must(fi_trecv(ep, memory, 8, NULL, to, 6, 0, NULL) == 0);
 	for (int full = 0; full < 2; full++) {
 		must(fi_write(ep, memory, 64, NULL, to, 4096, 1, NULL) == 0);
@@ -35,9 +38,9 @@ static void begin_everything(char *memory, struct fid_mr *region)
 		must(fi_inject_write(ep, memory, 64, to, 4096, 1) == 0);
 		must(fi_read(ep, memory, 8000, NULL, to, 4096, 1, NULL) == 0);
 		must(fi_atomic(ep, memory, 1, NULL, to, 4096, 1, FI_UINT64, FI_SUM, NULL) == 0);
-		struct vfi_wire get = { .size = (uint64_t)(uintptr_t)memory,
-			.tag = fi_mr_key(region),
-			.data = 8192,
+		struct vfi_wire get = { .get = { .address = (uint64_t)(uintptr_t)memory,
+					       .key = fi_mr_key(region),
+					       .length = 8192 },
 			.token = 5 };
 		/* From now on there is no room. */
 		peers[0].state = FULL;
@@ -45,7 +48,9 @@ static void begin_everything(char *memory, struct fid_mr *region)
 		must(fi_tinject(ep, memory, 64, to, 1) == 0);
 		must(fi_tsend(ep, memory, 64, NULL, to, 1, NULL) == 0);
 		deliver(0, VFI_EAGER_TAGGED,
-			&(struct vfi_wire) { .tag = 99, .token = 5, .flags = VFI_WIRE_ACK }, 8);
+			&(struct vfi_wire) {
+				.message.tag = 99, .token = 5, .flags = VFI_WIRE_ACK },
+			8);
 		must(fi_trecv(ep, memory, 8, NULL, FI_ADDR_UNSPEC, 99, 0, NULL) == 0);
 	}
 }
@@ -76,7 +81,7 @@ static void peers_come_and_go(void)
 	struct fi_cq_tagged_entry entry;
 	char word[8] = "";
 	uint64_t address = (uint64_t)(uintptr_t)word;
-	struct vfi_wire asked = { .flags = VFI_WIRE_ACK, .tag = 1 };
+	struct vfi_wire asked = { .flags = VFI_WIRE_ACK, .put.key = 1 };
 	for (int turn = 0; turn < 300; turn++) {
 		must(fi_tinject(ep, word, 8, addresses[1], 1) == 0);
 		must(fi_write(ep, word, 8, NULL, addresses[1], address, 1, NULL) == 0);

@@ -27,7 +27,7 @@ static int wait(struct fid_cq *cq, const void *context)
 
 void flood(struct fid_ep *ep, struct fid_cq *cq, uint32_t peer, uint64_t address)
 {
-	struct vfi_wire header = { .flags = VFI_WIRE_ACK, .tag = TAG, .token = 1 };
+	struct vfi_wire header = { .flags = VFI_WIRE_ACK, .message.tag = TAG, .token = 1 };
 	char word[8];
 	int context, error;
 	peers[peer].state = FULL;

@@ -41,7 +41,9 @@ static ssize_t begin(int nth, char *buffer, void *context)
 		.iov_count = 1,
 		.addr = to,
 		.context = context };
-	struct vfi_wire ready = { .size = 2000, .token = 9, .tag = 5, .flags = VFI_WIRE_TAGGED };
+	struct vfi_wire ready = {
+		.message = { .size = 2000, .tag = 5 }, .token = 9, .flags = VFI_WIRE_TAGGED
+	};
 	switch (nth) {
 	case 0: return fi_tsendmsg(ep, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION);
 	case 1: return fi_tsend(ep, buffer, BYTES, NULL, to, 1, context);
@@ -70,7 +72,8 @@ static void begin_all(void)
 		sent_count = 0;
 		must(begin(nth, buffer, (void *)(uintptr_t)(nth + 1)) == 0 && sent_count == 1);
 		waiting[nth].was = sent[0].operation;
-		waiting[nth].token = nth == 2 ? sent[0].header.data : sent[0].header.token;
+		waiting[nth].token = nth == 2 ? sent[0].header.clear.receiver
+						: sent[0].header.token;
 		must(waiting[nth].token != 0);
 	}
 	sent_count = 0;
@@ -90,10 +93,10 @@ static void nothing_has_happened(void)
 
 static void answer(uint32_t lane, uint8_t operation, uint64_t token, uint8_t was)
 {
-	struct vfi_wire header = { .flags = VFI_WIRE_ACK, .kind = was, .token = token };
+	struct vfi_wire header = { .flags = VFI_WIRE_ACK, .answered = was, .token = token };
 	uint64_t bytes = 0;
 	if (operation == VFI_CLEAR_TO_SEND)
-		header.size = BYTES;
+		header.clear.wanted = BYTES;
 	else if (operation == VFI_PIECE)
 		bytes = 2000;
 	else if (operation == VFI_ANSWER)

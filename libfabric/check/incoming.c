@@ -122,22 +122,22 @@ static void ask(void)
 	struct vfi_wire header = { .flags = (uint8_t)any(16), .token = any(1000) };
 	uint64_t bytes = any(10) ? any(300) : any(MOST_BYTES - sizeof(header));
 	if (region->mr && kind <= VFI_REMOTE_DONE && kind >= VFI_PUT) {
-		header.tag = fi_mr_key(region->mr);
-		header.size = (uint64_t)(uintptr_t)region->memory
+		header.put.key = fi_mr_key(region->mr);
+		header.put.address = (uint64_t)(uintptr_t)region->memory
 		        + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
-		header.data = any(3) ? any(300) : any(30000);
+		header.put.left = any(3) ? any(300) : any(30000);
 	} else {
-		header.tag = any(4);
-		header.size = any(10) ? any(20000) : UINT64_MAX - any(3000);
+		header.message.tag = any(4);
+		header.message.size = any(10) ? any(20000) : UINT64_MAX - any(3000);
 	}
 	if (kind == VFI_ATOMIC) {
-		header.kind = (uint8_t)any(12);
-		header.status = (uint16_t)any(20);
-		header.data = any(20) * 8;
-		header.size &= any(4) ? ~UINT64_C(7) : ~UINT64_C(0);
-		bytes = header.status == FI_ATOMIC_READ ? 0
-			: header.status >= FI_CSWAP     ? 2 * header.data
-							: header.data;
+		header.datatype = (uint8_t)any(12);
+		header.op = (uint16_t)any(20);
+		header.atomic.length = any(20) * 8;
+		header.atomic.address &= any(4) ? ~UINT64_C(7) : ~UINT64_C(0);
+		bytes = header.op == FI_ATOMIC_READ ? 0
+			: header.op >= FI_CSWAP     ? 2 * header.atomic.length
+						    : header.atomic.length;
 	}
 	if (any(3) == 0)
 		mutate(&header);

@@ -58,7 +58,7 @@ struct vfi_offer_place any_offer(uint32_t peer, const struct vfi_wire *header, u
 		.sender = any(20) ? theirs[peer].nonce : any(2000),
 		.receiver = any(20) ? receiver : any(2000),
 		.count = any(2) ? 1 : any(10) ? 1 + any(VFI_IOV_LIMIT) : any(UINT64_MAX) };
-	fill_parts(offer, header->size);
+	fill_parts(offer, header->message.size);
 	return (struct vfi_offer_place) {
 		.offers = any(20) ? (uintptr_t)&theirs[peer].table
 			: any(2)  ? (uintptr_t)&theirs[any(PEERS)].table

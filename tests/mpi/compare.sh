@@ -30,12 +30,12 @@ echo "$processes processes, $runs runs in turns, microseconds: median (smallest)
 awk -v also="$([ "$length" = collectives ] && echo 1)" -f tests/medians.awk -f <(printf %s '
 function cell(m) { return sprintf("%11.3f (%9.3f)", m, least) }
 { take(" pool") }
-END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vshmem/vader", "tcp/vshmem" (also ? sprintf(" %23s %15s", "by messages", "vshmem/messages") : "")
+END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vader/vshmem", "tcp/vshmem" (also ? sprintf(" %23s %15s", "by messages", "messages/vshmem") : "")
 	for (r = 1; r <= rows; r++) { row = row_at[r]
 		a = median(row, "vader"); ca = cell(a); b = median(row, "vshmem"); cb = cell(b); c = median(row, "tcp"); cc = cell(c)
-		printf "%-24s %23s %23s %23s %13.2fx %11.1fx", row, ca, cb, cc, a ? b / a : 0, b ? c / b : 0
+		printf "%-24s %23s %23s %23s %13.2fx %11.1fx", row, ca, cb, cc, b ? a / b : 0, b ? c / b : 0
 		d = median(row, "messages"); cd = cell(d)
-		if (also) printf " %23s %14.2fx", cd, d ? b / d : 0
+		if (also) printf " %23s %14.2fx", cd, b ? d / b : 0
 		print "" } }
 ') "$out"
 rm -f "$out"

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use vshmem_ipc::{Attachment, Client, ClientRow, DomainRow, Errno};
+use vshmem_ipc::{Attachment, Client, ClientRow, DomainRow, Errno, WaitPolicy};
 use vshmem_mem::{ForkMark, Map, Protection};
 use vshmem_session::{Session, SessionError};
 use vshmem_wire::ClientId;
@@ -69,7 +69,8 @@ impl Pool {
             return Ok(pool);
         }
         let mark = ForkMark::new().map_err(unmarked)?;
-        let session = Session::join_beside(link).map_err(said)?;
+        let waits = WaitPolicy::of_word(std::env::var_os("VSHMEM_SPIN").as_deref());
+        let session = Session::join_beside(link, waits).map_err(said)?;
         let bytes = session.client().pool().layout().total_bytes as usize;
         let mapping = session
             .link()
@@ -78,8 +79,7 @@ impl Pool {
         let base = mapping.start();
         let map = Arc::new(Map::of(mapping));
         agent::ensure(&session);
-        let held = Mutex::new(HashMap::new());
-        let open_word = OpenWord::new();
+        let (held, open_word) = (Mutex::new(HashMap::new()), OpenWord::new());
         let session = Some(session);
         let pool = Arc::new(Self { open_word, session, mark, path, map, base, held });
         let weak: OpenPool = Arc::<Self>::downgrade(&pool);

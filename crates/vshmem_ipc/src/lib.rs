@@ -21,8 +21,9 @@
 //! 11. `check`: whether everything in a pool agrees, and the repair; `format`: a new pool;
 //! 12. `api`: the public types, one line for each call, and the only place that makes an errno.
 //!
-//! Where a lower layer needs a step of a higher one, it calls through a table in the context
-//! (`context::Upcalls`): when it finds a call that was left by longjmp, or the heap full.
+//! Three arrows point upwards, by a trait of the context (`context::UpperLayers`): a lower layer
+//! begins a step of a higher one when it finds a call that was left by longjmp, the heap full, or a
+//! chunk whose owner is dead.
 //!
 //! # Locking
 //! The registry lock protects which slots are in use, the key index, segments, attaches, data pages
@@ -54,8 +55,9 @@ pub use check::checker::{Finding, Severity};
 pub use check::space::PoolSpace;
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;
-pub use context::WakeScope;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
+pub use context::wait_policy::WaitPolicy;
+pub use context::waking::WakeScope;
 pub use listing::rows::{
     Awaited, ClientRow, DomainKey, DomainRow, FoundBy, LocalClient, LockRow, ObjectActivity,
     ObjectDetails, ObjectRow, Particulars, ThreadActivity, ThreadWait, Usage, WaiterRow,

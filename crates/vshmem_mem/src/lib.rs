@@ -47,6 +47,7 @@ mod scratch;
 mod second;
 mod system_call;
 mod thread_block;
+pub mod tuning;
 #[cfg(not(loom))]
 mod wide;
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vshmem_ipc::{
-    Backing, Client, DomainIdentity, Errno, Pool, Process, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
+    Backing, Client, DomainIdentity, Errno, Pool, Process, WAIT_WORDS_BEYOND, WaitFile, WaitPolicy,
+    WakeScope,
 };
 use vshmem_link::{
     Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts,
@@ -41,7 +42,15 @@ impl Session {
     /// # Errors
     /// Says what failed.
     pub fn join(link: Box<dyn Link>) -> Result<Self, SessionError> {
-        Self::join_in(link, own_domain()?)
+        Self::join_with(link, WaitPolicy::default())
+    }
+
+    /// As [`Session::join`]; `waits` says what this process's waiting threads do first.
+    ///
+    /// # Errors
+    /// As [`Session::join`].
+    pub fn join_with(link: Box<dyn Link>, waits: WaitPolicy) -> Result<Self, SessionError> {
+        Self::join_as(link, own_domain()?, this_process(), waits)
     }
 
     /// As [`Session::join`], as a process of the domain that is named. For tests that need more
@@ -50,24 +59,25 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_in(link: Box<dyn Link>, identity: DomainIdentity) -> Result<Self, SessionError> {
-        Self::join_with(link, identity, this_process())
+        Self::join_as(link, identity, this_process(), WaitPolicy::default())
     }
 
-    /// As [`Session::join`], as a client beside the one that this process may be already: that of
-    /// the library that answers its System V calls.
+    /// As [`Session::join_with`], as a client beside the one that this process may be already: that
+    /// of the library that answers its System V calls.
     ///
     /// # Errors
     /// As [`Session::join`].
-    pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
+    pub fn join_beside(link: Box<dyn Link>, waits: WaitPolicy) -> Result<Self, SessionError> {
         // The start time is given as unknown, so that this client is not taken for the process's
         // other one. An unknown start time is not compared.
-        Self::join_with(link, own_domain()?, Process { start: 0, ..this_process() })
+        Self::join_as(link, own_domain()?, Process { start: 0, ..this_process() }, waits)
     }
 
-    fn join_with(
+    fn join_as(
         link: Box<dyn Link>,
         identity: DomainIdentity,
         process: Process,
+        waits: WaitPolicy,
     ) -> Result<Self, SessionError> {
         let pool = Arc::new(open_pool(link.as_ref())?);
         refuse_copy(link.as_ref(), &pool)?;
@@ -77,7 +87,7 @@ impl Session {
         };
         let name = pool.name();
         let this_client =
-            Client::join_over_dead(pool, &identity, process, words, wake_scope, &is_gone)
+            Client::join_over_dead(pool, &identity, process, words, (wake_scope, waits), &is_gone)
                 .map_err(|error| SessionError::Join { name, error })?;
         if let Some(doorbell) = link.doorbell() {
             this_client.use_doorbell(doorbell);

@@ -9,34 +9,19 @@
 
 use std::time::Duration;
 
+use vshmem_mem::tuning::team::{
+    CHECK_EVERY, LEAST_LOOKS, LEAST_LOOKS_OF_BUSY, LEAST_OF_A_CHECK, LONGEST_SLEEP, MOST_LOOKS,
+    MOST_LOOKS_OF_BUSY, PART_OF_A_CHECK, YIELDS,
+};
+use vshmem_mem::tuning::{FIRST_SLEEP, PEER_TIMEOUT};
 use vshmem_mem::{AtomicU64, Instant, Ordering, StallProofTimeout, spin_hint};
 
 use crate::failure::TeamError;
 use crate::layout::FAILURE_AT;
 use crate::team::{Idle, RankState, Stop, Team};
 
-/// Looks before the CPU is given away.
-const LEAST_LOOKS: u32 = 32;
-const MOST_LOOKS: u32 = 4096;
-/// For a caller with something to do, which looks by itself: a look takes up to 50 ns, so few where
-/// they are in vain, as where members share a CPU, and at most some microseconds.
-const LEAST_LOOKS_OF_BUSY: u32 = 2;
-const MOST_LOOKS_OF_BUSY: u32 = 512;
-/// How often such a caller is called before the clock is read.
-const CALLS: u32 = 512;
-/// How often it is given away before sleeping.
-const YIELDS: u32 = 64;
-const FIRST_SLEEP: Duration = Duration::from_micros(20);
-const LONGEST_SLEEP: Duration = Duration::from_millis(1);
-/// Between looks at whether the other one lives.
-const CHECK_EVERY: Duration = Duration::from_millis(20);
-/// What passes between them counts for this part of the timeout at most, or for some such times
-/// where that is more: a job that is stopped as a whole continues with the others' timeout nearly
-/// as it was.
-const PART_OF_A_CHECK: u32 = 10;
-const LEAST_OF_A_CHECK: Duration = Duration::from_millis(50);
 /// How long a member is waited for when nothing else is said.
-pub(crate) const DEFAULT: Duration = Duration::from_secs(10);
+pub(crate) const DEFAULT: Duration = PEER_TIMEOUT;
 
 /// A word that is waited for.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +138,7 @@ impl Team {
     /// Lets the caller do its work for a while, if it has any; says whether what is wanted has
     /// come.
     fn idle_until(&mut self, wanted: AwaitedWord) -> Result<bool, TeamError> {
-        for _ in 0..CALLS {
+        for _ in 0..MOST_LOOKS_OF_BUSY {
             let Some(Idle(idle)) = &mut self.idle else { break };
             idle();
             if self.has_come(wanted)? {

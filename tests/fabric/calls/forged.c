@@ -98,15 +98,16 @@ static void announce(const struct victim *victim, uint64_t token, uint64_t size,
 	uint64_t word;
 	struct order order = { .operation = VFI_READY_TO_SEND,
 		.header = { .flags = VFI_WIRE_TAGGED,
-			.size = size,
-			.tag = victim->tag,
+			.message = { .size = size, .tag = victim->tag },
 			.token = token },
 		.bytes = bytes };
 	memcpy(order.payload, place, bytes);
 	order_message(orders, &order);
 	AGAIN(fi_trecv(ep[0], &word, sizeof(word), NULL, FI_ADDR_UNSPEC, AFTER, 0, &done));
 	order = (struct order) {
-		.operation = VFI_EAGER_TAGGED, .header = { .tag = AFTER }, .bytes = sizeof(word)
+		.operation = VFI_EAGER_TAGGED,
+		.header = { .message.tag = AFTER },
+		.bytes = sizeof(word)
 	};
 	order_message(orders, &order);
 	CHECK(wait_for(&done) == 1, "%s", fi_strerror(done.error.err));

@@ -212,8 +212,8 @@ impl Mpi {
             &columns,
         );
         let mut factors = Table::new(
-            "Ratio within each run: median (smallest .. largest)",
-            &["what", "vshmem / vader", "tcp / vshmem"][..contenders.len()],
+            "How many times as fast vshmem is, within each run: median (smallest .. largest)",
+            &["what", "vader / vshmem", "tcp / vshmem"][..contenders.len()],
         );
         let keys: Vec<&(usize, String)> = runs
             .first()
@@ -226,7 +226,7 @@ impl Mpi {
             row.extend(of.iter().map(|times| spread(times, &time)));
             times.row(row);
             let factor = |value: f64| format!("{value:.2}x");
-            let mut row = vec![key.1.clone(), spread(&ratios(&of[1], &of[0]), &factor)];
+            let mut row = vec![key.1.clone(), spread(&ratios(&of[0], &of[1]), &factor)];
             row.extend(of.get(2).map(|tcp| spread(&ratios(tcp, &of[1]), &factor)));
             factors.row(row);
         }

@@ -63,7 +63,7 @@ pub(crate) fn measure(
 ) -> Outcome {
     let mut times = Table::new(
         &format!("Seconds: median of {pairs} interleaved runs (smallest .. largest)"),
-        &["code", "vader, 1 kernel", "vshmem, 2 guests", "vshmem / vader"],
+        &["code", "vader, 1 kernel", "vshmem, 2 guests", "vader / vshmem"],
     );
     for program in programs {
         guests.deliver(&program.path, &program.name)?;
@@ -88,7 +88,7 @@ pub(crate) fn measure(
             program.name.clone(),
             spread(&runs[0], &shown),
             spread(&runs[1], &shown),
-            spread(&ratios(&runs[1], &runs[0]), &factor),
+            spread(&ratios(&runs[0], &runs[1]), &factor),
         ]);
     }
     let begins = |code: &&str| programs.iter().any(|program| program.name.starts_with(*code));

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `model` | what a lab is asked to be and how it is listed; names and numbers that host and guests agree on. Plain data |
 //! | `error` | what can go wrong |
+//! | `held` | locks of threads that may panic |
 //! | `host` | the lab's directory and what is written there; its processes; who may open the pool file; the host's tools |
 //! | `transport` | commands and their streams between host and guests; the line between the keeper and its clients |
 //! | `machine` | what differs by kind of guest: one file or folder per kind |
@@ -25,6 +26,7 @@
 
 mod check;
 mod error;
+mod held;
 mod host;
 mod init;
 mod keeper;

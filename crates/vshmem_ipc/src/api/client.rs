@@ -9,8 +9,10 @@ use crate::api::errno::answer;
 use crate::client::fork::{self, ChildSlot};
 use crate::client::join::{self, JoinError};
 use crate::client::{lease, leave};
+use crate::context::Context;
 use crate::context::wait_file::WaitFile;
-use crate::context::{Context, WakeScope};
+use crate::context::wait_policy::WaitPolicy;
+use crate::context::waking::WakeScope;
 use crate::listing::rows::ObjectRow;
 use crate::pool::clients::{self, Process};
 use crate::pool::domains::DomainIdentity;
@@ -38,11 +40,13 @@ impl Client {
         words: Option<WaitFile>,
         wake_scope: WakeScope,
     ) -> Result<Self, JoinError> {
-        Self::join_over_dead(pool, identity, process, words, wake_scope, &|_, _| false)
+        let waits = (wake_scope, WaitPolicy::default());
+        Self::join_over_dead(pool, identity, process, words, waits, &|_, _| false)
     }
 
     /// As [`Client::join`]. When the client table is full, first reaps those clients of this domain
-    /// of which `gone` says, by pid and start time, that they have ended.
+    /// of which `gone` says, by pid and start time, that they have ended. `waits`: whom its
+    /// wake-ups reach, and whether its threads spin before they sleep.
     ///
     /// # Errors
     /// As [`Client::join`].
@@ -51,10 +55,10 @@ impl Client {
         identity: &DomainIdentity,
         process: Process,
         words: Option<WaitFile>,
-        wake_scope: WakeScope,
+        waits: (WakeScope, WaitPolicy),
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
-        let context = join::join(pool, identity, process, words, wake_scope, gone)?;
+        let context = join::join(pool, identity, process, words, waits, gone)?;
         Ok(Self { context })
     }
 

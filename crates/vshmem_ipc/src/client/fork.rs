@@ -53,7 +53,7 @@ pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
 fn reserve_slot(context: &Context, lock_context: &LockContext<'_>) -> Result<ClientId, Failure> {
     let pool = &context.pool;
     let layout = pool.layout();
-    let parent = Process { pid: context.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
+    let parent = Process { pid: context.identity.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
     decide_with_lock(*lock_context, pool.registry_lock(), "fork-reserve", |txn| {
         let Some(client) = take_client(txn, layout)? else { return Ok(Abandon(Errno::AGAIN)) };
         let slot = slot_of(layout, client)?;
@@ -77,7 +77,7 @@ pub(crate) fn record_child_pid(context: &Context, kept: ChildSlot, pid: u32) {
             |txn| {
                 if txn.state(field!(slot, ClientSlot, state))? == Some(ClientState::Reserved)
                     && is_in(txn, slot, kept.0)?
-                    && txn.get(pid_at)? == context.pid.load(Ordering::Relaxed)
+                    && txn.get(pid_at)? == context.identity.pid.load(Ordering::Relaxed)
                 {
                     txn.set(pid_at, pid)?;
                 }
@@ -107,7 +107,7 @@ pub(crate) fn become_child(
 ) -> Result<(), JoinError> {
     context.slot_cache.forget();
     context.chunk_cache.forget();
-    context.pid.store(process.pid, Ordering::Release);
+    context.identity.pid.store(process.pid, Ordering::Release);
     let placed = find_childs_place(context, kept, process, elsewhere);
     if placed.is_err() {
         let (map, threads) = (context.pool.map(), context.pool.layout().threads);
@@ -125,12 +125,12 @@ fn find_childs_place(
     elsewhere: Option<&DomainIdentity>,
 ) -> Result<(), JoinError> {
     if let Some(identity) = elsewhere {
-        context.digest.store(identity.digest(), Ordering::Release);
-        context.client.store(context.as_joining().word(), Ordering::Release);
+        context.identity.digest.store(identity.digest(), Ordering::Release);
+        context.identity.client.store(context.as_joining().word(), Ordering::Release);
         context.slot_cache.unbind();
         join::enter_domain(context, identity)?;
     }
-    context.client.store(context.as_joining().word(), Ordering::Release);
+    context.identity.client.store(context.as_joining().word(), Ordering::Release);
     join::bind_to_domain(context)?;
     let entered = join::enter(context, process, kept.map(|ChildSlot(client)| client))?;
     Ok(join::finish_join(context, entered.client)?)
@@ -141,7 +141,7 @@ fn find_childs_place(
 pub(crate) fn renounce(context: &Context) {
     context.slot_cache.forget();
     context.chunk_cache.forget();
-    context.client.store(context.as_joining().word(), Ordering::Release);
+    context.identity.client.store(context.as_joining().word(), Ordering::Release);
     // No cell is ever written so often.
     context.slot_cache.bind_to(context.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
 }

@@ -3,15 +3,21 @@
 use std::sync::Arc;
 
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Fault, SlotGuard, SlotOwner, Txn, field, load_cell, load_value, with_lock};
+use vshmem_sync::{
+    Fault, LockContext, SlotGuard, SlotOwner, Txn, field, load_cell, load_value, with_lock,
+};
 use vshmem_wire::{
     ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, State,
 };
 
 use crate::context::wait_file::WaitFile;
-use crate::context::{Context, Upcalls, WakeScope, await_slot};
+use crate::context::wait_policy::WaitPolicy;
+use crate::context::waking::WakeScope;
+use crate::context::{Context, UpperLayers, await_slot};
+use crate::error::Failure;
 use crate::listing::client_rows;
 use crate::msg;
+use crate::pool::chunk::Chunk;
 use crate::pool::clients::{
     Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
@@ -86,8 +92,8 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
         };
         match sought {
             Seek::Mine(index) | Seek::Taken(index) => {
-                context.epoch.store(pool.epoch_of(index)?, Ordering::Relaxed);
-                context.domain.store(index, Ordering::Release);
+                context.identity.epoch.store(pool.epoch_of(index)?, Ordering::Relaxed);
+                context.identity.domain.store(index, Ordering::Release);
                 return Ok(());
             }
             Seek::Former(index) => {
@@ -178,7 +184,7 @@ pub(crate) fn enter(
 
 /// Notes in a client's slot whose file this process's wait words lie in.
 fn name_words(context: &Context, txn: &mut Txn<'_>, slot: Place<ClientSlot>) -> Result<(), Fault> {
-    let owner = context.domain_users.as_ref().map(|here| here.own);
+    let owner = context.waking.domain_users.as_ref().map(|here| here.own);
     let uid = owner.map_or(0, |owner| owner.uid.wrapping_add(1));
     txn.update(field!(slot, ClientSlot, words_uid), uid)?;
     txn.update(field!(slot, ClientSlot, words_nonce), owner.map_or(0, |owner| owner.nonce))
@@ -226,7 +232,7 @@ pub(crate) fn finish_join(context: &Context, client: ClientId) -> Result<(), Fau
         return Err(Fault::Evicted);
     }
     context.slot_cache.bind_to(state_at, state);
-    context.client.store(client.word(), Ordering::Release);
+    context.identity.client.store(client.word(), Ordering::Release);
     Ok(())
 }
 
@@ -274,10 +280,11 @@ pub(crate) fn join(
     identity: &DomainIdentity,
     process: Process,
     words: Option<WaitFile>,
-    wake_scope: WakeScope,
+    (wake_scope, wait_policy): (WakeScope, WaitPolicy),
     gone: &dyn Fn(u32, u64) -> bool,
 ) -> Result<Context, JoinError> {
-    let context = Context::new(pool, identity.digest(), process.pid, words, wake_scope, &UPCALLS);
+    let (digest, pid) = (identity.digest(), process.pid);
+    let context = Context::new(pool, digest, pid, words, wake_scope, wait_policy, &Layers);
     match claim_client_slot(&context, identity, process, gone) {
         Ok(client) => finish_join(&context, client)?,
         Err(error) => {
@@ -289,11 +296,30 @@ pub(crate) fn join(
     Ok(context)
 }
 
-/// Steps of upper layers that lower ones call.
-static UPCALLS: Upcalls = Upcalls {
-    recover_thread: threads::recover_thread,
-    free_spare_chunks: msg::stock::free_spare_chunks,
-    reap_chunk: |context, lock_context, chunk, dead| {
+/// What carries out the steps of upper layers.
+#[derive(Debug)]
+struct Layers;
+
+impl UpperLayers for Layers {
+    fn recover_thread(&self, context: &Context, lock_context: &LockContext<'_>, slot: u32) -> bool {
+        threads::recover_thread(context, lock_context, slot)
+    }
+
+    fn free_spare_chunks(
+        &self,
+        context: &Context,
+        lock_context: &LockContext<'_>,
+    ) -> Result<bool, Failure> {
+        msg::stock::free_spare_chunks(context, lock_context)
+    }
+
+    fn reap_chunk(
+        &self,
+        context: &Context,
+        lock_context: &LockContext<'_>,
+        chunk: Chunk,
+        dead: u64,
+    ) -> Result<(), Fault> {
         msg::reap::reap_chunk(context.pool(), lock_context, chunk, dead, context.client_id().word())
-    },
-};
+    }
+}

@@ -22,7 +22,7 @@ pub(crate) fn must_start_agent(
         let map = context.pool.map();
         let at =
             field!(domains::slot_at(context.pool.layout(), context.domain())?, DomainSlot, agent);
-        let me = context.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+        let me = context.identity.pid.load(Ordering::Relaxed) | AGENT_STARTER;
         let now = load_value(map, at)?;
         if now == me {
             // What this process has started before has not come up.
@@ -44,7 +44,7 @@ pub(crate) fn renounce_agent(context: &Context) {
         let map = context.pool.map();
         let at =
             field!(domains::slot_at(context.pool.layout(), context.domain())?, DomainSlot, agent);
-        let me = context.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+        let me = context.identity.pid.load(Ordering::Relaxed) | AGENT_STARTER;
         if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
     };
     // If this fails, another process starts an agent once this one has ended.

@@ -23,7 +23,7 @@ pub(crate) fn leave(context: &Context) -> Result<(), Failure> {
     let client = context.client_id();
     // The reaping frees the client's thread slots, so it must not work from one of them.
     context.slot_cache.forget();
-    context.client.store(context.as_joining().word(), Ordering::Release);
+    context.identity.client.store(context.as_joining().word(), Ordering::Release);
     context.slot_cache.unbind();
     let slot_guard = join::joining_slot_guard(context).map_err(|_| Errno::NOMEM)?;
     let left = reap::reap_client(context, &context.lock_context_of(&slot_guard), client)

@@ -5,78 +5,87 @@
 //! [`Context`].
 
 pub(crate) mod chunk_cache;
+mod identity;
 pub(crate) mod reclaim_position;
 pub(crate) mod reported_sizes;
 pub(crate) mod reserve_counter;
 pub(crate) mod ring_hints;
 pub(crate) mod undo_hints;
 pub(crate) mod wait_file;
+pub(crate) mod wait_policy;
 pub(crate) mod waker_cpu_cache;
+pub(crate) mod waking;
 
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
-use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering, sleep_shortly};
-use vshmem_sync::{
-    Doorbell, Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, WaitWords,
-    field, load_state, load_value,
-};
-use vshmem_wire::{Area, ClientId, ClientSlot, DomainSlot, DomainState, ProcessRef, ThreadSlot};
+use vshmem_mem::tuning::{RETRIES, RETRY_INTERVAL};
+use vshmem_mem::{Map, Ordering, sleep_shortly};
+use vshmem_sync::{Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, field};
+use vshmem_wire::{Area, ClientId, ClientSlot, ProcessRef, ThreadSlot};
 
 use crate::context::chunk_cache::ChunkCache;
+use crate::context::identity::Identity;
 use crate::context::reclaim_position::ReclaimPosition;
 use crate::context::reported_sizes::ReportedSizes;
 use crate::context::reserve_counter::ReserveCounter;
 use crate::context::ring_hints::RingHints;
 use crate::context::undo_hints::UndoHints;
-use crate::context::wait_file::{DomainUsers, WaitFile};
-use crate::context::waker_cpu_cache::WakerCpuCache;
+use crate::context::wait_file::WaitFile;
+use crate::context::wait_policy::WaitPolicy;
+use crate::context::waking::{WakeScope, Waking};
 use crate::error::Failure;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
-use crate::pool::domains;
 use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
 
-/// Which threads a wake-up by this domain's wait words reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WakeScope {
-    /// Every domain of this kernel: the words lie in the pool.
-    Kernel,
-    /// This domain alone: the words lie in a file of its own.
-    Domain,
-}
-
-/// Steps of upper layers that lower ones begin: rare, and out of line. One table, given to the
+/// The arrows that point upwards: steps of upper layers that lower ones begin.
+///
+/// They are rare and out of line. `client` names what carries them out, and gives it to the
 /// context when it joins.
-#[derive(Debug)]
-pub(crate) struct Upcalls {
+///
+/// | step | from | to |
+/// |---|---|---|
+/// | `recover_thread` | `context`: a slot that a call has left by longjmp | `recovery::threads` |
+/// | `free_spare_chunks` | `memory::chunks`: the heap is full | `msg::stock` |
+/// | `reap_chunk` | `memory::heap`: a chunk's owner is dead | `msg::reap` |
+pub(crate) trait UpperLayers: Debug + Sync {
     /// Finishes what a thread of this process had begun from a slot, in a call that it has left by
     /// longjmp. Whether the slot can be used again.
-    pub recover_thread: fn(&Context, &LockContext<'_>, u32) -> bool,
+    fn recover_thread(&self, context: &Context, lock_context: &LockContext<'_>, slot: u32) -> bool;
+
     /// Frees chunks that message queues keep for their next messages; whether there were any.
-    pub free_spare_chunks: fn(&Context, &LockContext<'_>) -> Result<bool, Failure>,
+    fn free_spare_chunks(
+        &self,
+        context: &Context,
+        lock_context: &LockContext<'_>,
+    ) -> Result<bool, Failure>;
+
     /// Takes a chunk from the dead client that owns it. If the chunk holds a message of a ring, it
     /// becomes part of the queue; otherwise it is freed.
-    pub reap_chunk: fn(&Context, &LockContext<'_>, Chunk, u64) -> Result<(), Fault>,
+    fn reap_chunk(
+        &self,
+        context: &Context,
+        lock_context: &LockContext<'_>,
+        chunk: Chunk,
+        dead: u64,
+    ) -> Result<(), Fault>;
 }
 
 /// This process as a client of a pool.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) domain: AtomicU32,
-    pub(crate) epoch: AtomicU32,
-    /// The domain's part of the client id while joining.
-    pub(crate) digest: AtomicU64,
-    /// Word of the client id.
-    pub(crate) client: AtomicU64,
-    pub(crate) pid: AtomicU32,
+    /// Who this process is there.
+    pub(crate) identity: Identity,
+    /// How its threads are woken, and wake others.
+    pub(crate) waking: Waking,
+    /// The three steps that point upwards.
+    pub(crate) upper_layers: &'static dyn UpperLayers,
     pub(crate) slot_cache: SlotCache,
     pub(crate) chunk_cache: ChunkCache,
-    pub(crate) words: WaitWords,
-    pub(crate) domain_users: Option<DomainUsers>,
     pub(crate) spin: Spin,
     /// How long this process looks for room in a full ring.
     pub(crate) send_backoff: SendBackoff,
@@ -84,19 +93,11 @@ pub(crate) struct Context {
     pub(crate) reserve: ReserveCounter,
     /// Where a receiver keeps a long text until the message is its own.
     pub(crate) payload_buffer: Mutex<Vec<u8>>,
-    pub(crate) waker_cpu_cache: WakerCpuCache,
     pub(crate) undo_hints: UndoHints,
     pub(crate) ring_hints: RingHints,
     pub(crate) reported_sizes: ReportedSizes,
     pub(crate) reclaim_position: ReclaimPosition,
-    pub(crate) wake_scope: WakeScope,
-    pub(crate) doorbell: OnceLock<Arc<dyn Doorbell>>,
-    watchdog: OnceLock<fn()>,
-    pub(crate) upcalls: &'static Upcalls,
 }
-
-/// Domain of a process that does not know its own yet.
-const UNKNOWN_DOMAIN: u32 = 127;
 
 /// One of the ways in which a [`SlotCache`] gives a slot.
 type TakeSlot<'a> =
@@ -107,21 +108,14 @@ type TakeSlot<'a> =
 pub(crate) fn await_slot<T, E>(
     mut take: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
-    const TRIES: u32 = 100;
-    const PAUSE: Duration = Duration::from_micros(500);
-    for _ in 0..TRIES {
-        sleep_shortly(PAUSE);
+    for _ in 0..RETRIES {
+        sleep_shortly(RETRY_INTERVAL);
         let taken = take()?;
         if taken.is_some() {
             return Ok(taken);
         }
     }
     Ok(None)
-}
-
-/// `VSHMEM_SPIN=0` forbids waiting threads to look before they sleep.
-fn may_not_spin() -> bool {
-    std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0")
 }
 
 impl Context {
@@ -132,48 +126,31 @@ impl Context {
         pid: u32,
         words: Option<WaitFile>,
         wake_scope: WakeScope,
-        upcalls: &'static Upcalls,
+        wait_policy: WaitPolicy,
+        upper_layers: &'static dyn UpperLayers,
     ) -> Self {
-        let threads = pool.layout().threads;
-        let may_not_spin = may_not_spin();
-        let (words, domain_users) = match words {
-            Some(file) => (WaitWords::new(file.words, 0, 4), file.domain_users),
-            None => {
-                let base = field!(threads.first(), ThreadSlot, doorbell).offset();
-                (WaitWords::new(Arc::clone(pool.map()), base, size_of::<ThreadSlot>() as u64), None)
-            }
-        };
+        let may_not_spin = wait_policy == WaitPolicy::SleepAtOnce;
         Self {
-            domain: AtomicU32::new(UNKNOWN_DOMAIN),
-            epoch: AtomicU32::new(0),
-            client: AtomicU64::new(ClientId::joining(digest, pid).word()),
-            digest: AtomicU64::new(digest),
-            pid: AtomicU32::new(pid),
+            identity: Identity::joining(digest, pid),
+            waking: Waking::new(&pool, words, wake_scope),
+            upper_layers,
             slot_cache: SlotCache::new(),
             chunk_cache: ChunkCache::new(),
-            words,
-            domain_users,
             spin: Spin::new(may_not_spin),
             send_backoff: SendBackoff::new(may_not_spin),
             reserve: ReserveCounter::default(),
             payload_buffer: Mutex::new(vec![0; vshmem_wire::RING_PAYLOAD_BYTES as usize]),
-            waker_cpu_cache: WakerCpuCache::default(),
             undo_hints: UndoHints::new(),
             ring_hints: RingHints::new(),
             reported_sizes: ReportedSizes::new(pool.layout()),
             reclaim_position: ReclaimPosition::default(),
-            wake_scope,
-            doorbell: OnceLock::new(),
-            watchdog: OnceLock::new(),
-            upcalls,
             pool,
         }
     }
 
     /// What this process is called while it is no client.
     pub(crate) fn as_joining(&self) -> ClientId {
-        let digest = self.digest.load(Ordering::Relaxed);
-        ClientId::joining(digest, self.pid.load(Ordering::Relaxed))
+        self.identity.as_joining()
     }
 
     /// Whether this process is still the client that it was: it may have been evicted, with its
@@ -199,21 +176,16 @@ impl Context {
     #[must_use]
     pub(crate) fn domain(&self) -> u32 {
         // Written before this process is a client, and in a child before it is one.
-        self.domain.load(Ordering::Relaxed)
+        self.identity.domain.load(Ordering::Relaxed)
     }
 
     pub(crate) fn epoch(&self) -> u32 {
-        self.epoch.load(Ordering::Relaxed)
+        self.identity.epoch.load(Ordering::Relaxed)
     }
 
-    /// Whether this domain is still an active member: it may have been evicted while it was
-    /// paused.
+    /// As [`Identity::is_in_active_domain`].
     pub(crate) fn is_in_active_domain(&self) -> Result<bool, Fault> {
-        let slot = domains::slot_at(self.pool.layout(), self.domain())?;
-        let map = self.pool.map();
-        let state = load_state(map, field!(slot, DomainSlot, state))?;
-        let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
-        Ok(state == Some(DomainState::Alive) && epoch == self.epoch())
+        self.identity.is_in_active_domain(&self.pool)
     }
 
     /// Client slot of this process.
@@ -226,21 +198,19 @@ impl Context {
     #[inline]
     #[must_use]
     pub(crate) fn client_id(&self) -> ClientId {
-        // Only this process writes the word, so it is a valid client id.
-        let word = self.client.load(Ordering::Relaxed);
-        ClientId::of(word).unwrap_or_else(|| self.as_joining())
+        self.identity.client_id()
     }
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
     #[must_use]
     pub(crate) fn is_process(&self, pid: rustix::process::Pid) -> bool {
-        self.pid.load(Ordering::Relaxed) == pid.as_raw_nonzero().get() as u32
+        self.identity.pid.load(Ordering::Relaxed) == pid.as_raw_nonzero().get() as u32
     }
 
     /// This process as others see it.
     #[inline]
     pub(crate) fn process_ref(&self) -> ProcessRef {
-        ProcessRef { domain: self.domain(), pid: self.pid.load(Ordering::Relaxed) }
+        self.identity.process_ref()
     }
 
     /// The pid that this domain's programs see for `process_ref`: 0 for one of another domain,
@@ -309,7 +279,7 @@ impl Context {
     fn recover_abandoned(&self, slot_guard: &SlotGuard<'_>) {
         let lock_context = self.lock_context_of(slot_guard);
         self.slot_cache.recover_abandoned(slot_guard, |slot| {
-            (self.upcalls.recover_thread)(self, &lock_context, slot)
+            self.upper_layers.recover_thread(self, &lock_context, slot)
         });
     }
 
@@ -328,11 +298,11 @@ impl Context {
     /// Makes every waiting thread call `look` about once a second, outside any lock; it must not
     /// use the heap. Only the first one counts.
     pub(crate) fn set_watchdog(&self, look: fn()) {
-        let _ = self.watchdog.set(look);
+        let _ = self.waking.watchdog.set(look);
     }
 
     pub(crate) fn watchdog(&self) {
-        if let Some(look) = self.watchdog.get() {
+        if let Some(look) = self.waking.watchdog.get() {
             look();
         }
     }

@@ -1,8 +1,7 @@
 //! Sleeping by address.
 
-use std::time::Duration;
-
 use rustix::io::Errno;
+use vshmem_mem::tuning::recheck::{LOOKS_PER_RECOVERY, LOOKS_PER_SLOT_SEARCH};
 use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled, sleep_shortly};
 use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, field, load_value, with_lock};
 use vshmem_wire::{AddressWait, Registry, ThreadSlot, WaitKind};
@@ -11,17 +10,9 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::futex::{Bucket, wake};
 use crate::pool::threads::thread_at;
+use crate::wait::sleep::polling_interval;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::{wait_queue, waker_cpus};
-
-/// How often a thread polls its word if the pool has no thread slot for it: the first and the
-/// longest interval.
-const SOON: Duration = Duration::from_micros(50);
-const BOUND: Duration = Duration::from_millis(4);
-/// In one of how many looks it asks for a slot again, which is a search of the whole table, and
-/// looks after the agent.
-const ASKS: u32 = 16;
-const LOOKS_AFTER: u32 = 256;
 
 /// Looks while `waits`, for about as long as a sleep costs. True once it does not wait any more.
 /// `wakers`: threads that have to run until then.
@@ -85,16 +76,16 @@ fn poll_for_slot<'a>(
 ) -> Result<Polled<'a>, Failure> {
     let mut looked = 0u32;
     loop {
-        if looked.is_multiple_of(ASKS) {
+        if looked.is_multiple_of(LOOKS_PER_SLOT_SEARCH) {
             match context.slot_guard_to_sleep() {
                 Err(Failure::Errno(Errno::NOMEM)) => {}
                 slot_guard => return Ok(Polled::Slot(slot_guard?)),
             }
         }
-        if looked % LOOKS_AFTER == LOOKS_AFTER - 1 {
+        if looked % LOOKS_PER_RECOVERY == LOOKS_PER_RECOVERY - 1 {
             context.watchdog();
         }
-        let pause = (SOON * 2u32.saturating_pow(looked / 4)).min(BOUND);
+        let pause = polling_interval(looked);
         sleep_shortly(deadline.map_or(pause, |deadline| deadline.remaining().min(pause)));
         looked = looked.wrapping_add(1);
         // Before the deadline: what has come in time counts.

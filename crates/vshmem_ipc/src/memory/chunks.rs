@@ -20,7 +20,7 @@ pub(crate) fn take(
         return Ok(chunk);
     }
     // Chunks that queues keep for their next messages can be freed.
-    let freed = (context.upcalls.free_spare_chunks)(context, lock_context)?;
+    let freed = context.upper_layers.free_spare_chunks(context, lock_context)?;
     let taken = if freed { allocate()? } else { None };
     taken.ok_or_else(|| context.pool().full(limit_name!(slabs), Errno::NOMEM).into())
 }

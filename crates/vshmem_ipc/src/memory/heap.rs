@@ -411,7 +411,7 @@ pub(crate) fn reclaim_slab(
         }
         // It may carry a message through a ring.
         if units.is_some_and(|units| unit.is_multiple_of(*units)) {
-            (context.upcalls.reap_chunk)(context, lock_context, Chunk(first + unit), owner)?;
+            context.upper_layers.reap_chunk(context, lock_context, Chunk(first + unit), owner)?;
         } else {
             claim_word(map, owner_at, owner, 0)?;
         }

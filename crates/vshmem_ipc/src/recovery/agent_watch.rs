@@ -38,7 +38,9 @@ fn objects_slept_at(context: &Context) -> Result<BTreeSet<(Kind, u32)>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut objects = BTreeSet::new();
     for slot in 0..layout.threads.count as u32 {
-        if !context.words.is_asleep(slot) && !domain_users::is_other_user_waiting(context, slot) {
+        if !context.waking.words.is_asleep(slot)
+            && !domain_users::is_other_user_waiting(context, slot)
+        {
             continue;
         }
         let at = thread_at(layout, slot)?;

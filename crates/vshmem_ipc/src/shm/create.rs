@@ -1,6 +1,7 @@
 //! shmget(2).
 
 use rustix::io::Errno;
+use vshmem_mem::tuning::{RETRIES, RETRY_INTERVAL};
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, LockContext, Txn, field};
@@ -29,12 +30,6 @@ const LARGE_PAGES: u32 = 512;
 /// Pages up to which old ones are worth more than clean ones elsewhere: clearing what a cache holds
 /// costs less than touching for the first time what none does. Above, the clearing is what costs.
 const CACHED_PAGES: u32 = 4096;
-
-/// A thread that finds no room while other threads clean pages tries again so many times. With
-/// `RETRY_INTERVAL` that is a tenth of a second.
-const MOST_RETRIES: u32 = 1000;
-
-const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// shmget(2). New memory is made ready by `backing`.
 pub(crate) fn shmget(
@@ -124,7 +119,7 @@ pub(super) fn begin_patiently(
         // Asked first: what is given back in between is found.
         let missing = clean::somebody_cleans(context)?;
         match begin_segment(context, lock_context, pages, &order, at_hand) {
-            Err(Failure::Errno(Errno::NOSPC)) if missing && retries < MOST_RETRIES => {
+            Err(Failure::Errno(Errno::NOSPC)) if missing && retries < RETRIES => {
                 // No thread wakes it: a word of its own, which stays as it is.
                 let _ = futex_wait(&AtomicU32::new(0), 0, RETRY_INTERVAL);
             }

@@ -25,7 +25,8 @@ use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, SLEEPING, WAKE, futex_wait};
 use vshmem_sync::{Fault, claim_word, field, load_state, load_value, load_word, wake_word};
 use vshmem_wire::{DomainSlot, Place, ProcessRef, RawCell, ThreadSlot, WaitState};
 
-use crate::context::{Context, WakeScope};
+use crate::context::Context;
+use crate::context::waking::WakeScope;
 use crate::error::Failure;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::open::Pool;
@@ -117,10 +118,10 @@ pub(super) fn agent_of_other_user(
 fn agent_words(context: &Context) -> Result<AgentWords<'_>, Fault> {
     let layout = context.pool().layout();
     let beyond = layout.threads.count as u32;
-    Ok(match context.wake_scope {
+    Ok(match context.waking.scope {
         WakeScope::Domain => AgentWords {
-            agent_words: context.words.of(beyond + 1)?,
-            asked: context.words.of(beyond + 2)?,
+            agent_words: context.waking.words.of(beyond + 1)?,
+            asked: context.waking.words.of(beyond + 2)?,
         },
         WakeScope::Kernel => {
             let map = context.pool().map();

@@ -22,15 +22,15 @@ use crate::pool::threads::thread_at;
 pub(crate) fn wake_local(context: &Context, slot: u32) -> bool {
     // If the wake reached a thread, it was the right one. It may reach none although the word says
     // that one sleeps: a thread that was killed in its sleep leaves the word so.
-    let woken = if context.words.is_asleep(slot) {
-        context.spin.wake(|| wake(&context.words, slot))
+    let woken = if context.waking.words.is_asleep(slot) {
+        context.spin.wake(|| wake(&context.waking.words, slot))
     } else {
-        wake(&context.words, slot)
+        wake(&context.waking.words, slot)
     };
     if woken == Ok(true) {
         return true;
     }
-    if let Some(here) = &context.domain_users
+    if let Some(here) = &context.waking.domain_users
         && let Ok(Some(owner)) = words_of(context, slot)
         && owner != here.own
     {
@@ -63,7 +63,7 @@ fn words_of_client(
 
 /// Whether the thread in `slot` is of this domain and another user's, and waits or has been served.
 pub(crate) fn is_other_user_waiting(context: &Context, slot: u32) -> bool {
-    let Some(here) = &context.domain_users else { return false };
+    let Some(here) = &context.waking.domain_users else { return false };
     if !here.is_shared.load(Ordering::Relaxed) {
         return false;
     }
@@ -83,27 +83,27 @@ pub(crate) fn is_other_user_waiting(context: &Context, slot: u32) -> bool {
 /// The other user of this domain on whose words the client in a slot sleeps; `None` when it is this
 /// one, or none.
 pub(crate) fn other_user_of(context: &Context, client: u32) -> Option<WordsOwner> {
-    let here = context.domain_users.as_ref()?;
+    let here = context.waking.domain_users.as_ref()?;
     let client = client_at(context.pool().layout(), client).ok()?;
     words_of_client(context, client).ok()?.filter(|owner| *owner != here.own)
 }
 
 /// Wakes the thread that sleeps on a word of another user of this domain.
 pub(crate) fn wake_other_user(context: &Context, owner: WordsOwner, word: u32) {
-    if let Some(here) = &context.domain_users {
+    if let Some(here) = &context.waking.domain_users {
         here.other_users.wake(owner, word);
     }
 }
 
 /// Whether there are clients of other users in this domain, as of the last look.
 pub(crate) fn is_shared_by_users(context: &Context) -> bool {
-    context.domain_users.as_ref().is_some_and(|here| here.is_shared.load(Ordering::Relaxed))
+    context.waking.domain_users.as_ref().is_some_and(|here| here.is_shared.load(Ordering::Relaxed))
 }
 
 /// Looks whether other users of this domain have clients: for its agent, which then looks after
 /// their waiters as well.
 pub(crate) fn look_for_other_users(context: &Context) -> Result<(), Fault> {
-    let Some(here) = &context.domain_users else { return Ok(()) };
+    let Some(here) = &context.waking.domain_users else { return Ok(()) };
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut is_shared = false;

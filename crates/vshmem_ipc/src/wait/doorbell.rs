@@ -19,7 +19,8 @@ use vshmem_wire::{
     DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, State, ThreadSlot, WaitState,
 };
 
-use crate::context::{Context, WakeScope};
+use crate::context::Context;
+use crate::context::waking::WakeScope;
 use crate::error::Failure;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::threads::thread_at;
@@ -35,17 +36,17 @@ pub(super) fn is_address(cell: u32) -> bool {
 /// Notifies other domains over `doorbell` from now on, and has this one notified by it. Only the
 /// first one counts.
 pub(crate) fn use_doorbell(context: &Context, doorbell: Arc<dyn Doorbell>) {
-    let _ = context.doorbell.set(doorbell);
+    let _ = context.waking.doorbell.set(doorbell);
     // Until it is known this domain counts as one that cannot be notified.
     let _ = publish_address(context);
 }
 
 /// Tells the others where this domain can be notified, as its doorbell says now.
 pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
-    let address = match context.doorbell.get().and_then(|doorbell| doorbell.own_address()) {
+    let address = match context.waking.doorbell.get().and_then(|doorbell| doorbell.own_address()) {
         Some(address) => address.wrapping_add(1),
         // This domain's programs may have had a doorbell before.
-        None if context.wake_scope == WakeScope::Domain => 0,
+        None if context.waking.scope == WakeScope::Domain => 0,
         // Another thread may speak for a domain that keeps its words in the pool: its server.
         None => return Ok(()),
     };
@@ -72,7 +73,7 @@ pub(crate) fn wake_listed(context: &Context, wakes: &WakeList) {
     let mut far = DomainSet::default();
     for &slot in &wakes.slots {
         let Some(domain) = domain_of_waiter(context, slot) else { continue };
-        if domain == context.domain() || context.wake_scope == WakeScope::Kernel {
+        if domain == context.domain() || context.waking.scope == WakeScope::Kernel {
             domain_users::wake_local(context, slot);
         }
         if domain != context.domain() {
@@ -111,7 +112,9 @@ pub(crate) fn deliver_wakeups(context: &Context) -> usize {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut woken = 0;
     for slot in 0..layout.threads.count as u32 {
-        if !context.words.is_asleep(slot) && !domain_users::is_other_user_waiting(context, slot) {
+        if !context.waking.words.is_asleep(slot)
+            && !domain_users::is_other_user_waiting(context, slot)
+        {
             continue;
         }
         let Ok(at) = thread_at(layout, slot) else { continue };
@@ -138,7 +141,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
         return;
     }
     let notifies = datagrams::is_notifying(context);
-    if !notifies && context.doorbell.get().is_none() {
+    if !notifies && context.waking.doorbell.get().is_none() {
         return;
     }
     let (layout, map) = (context.pool().layout(), context.pool().map());
@@ -154,7 +157,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
             continue;
         }
         let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
-        if let Some(doorbell) = context.doorbell.get().filter(|_| is_address(address)) {
+        if let Some(doorbell) = context.waking.doorbell.get().filter(|_| is_address(address)) {
             // Domains that share a device mostly get one notification for all.
             if address != notified {
                 // Waiters of a domain that cannot be notified poll.
@@ -172,7 +175,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
 
 /// Whether another domain's wait words are within reach.
 pub(super) fn is_near(context: &Context, index: u32) -> Result<bool, Fault> {
-    Ok(context.wake_scope == WakeScope::Kernel
+    Ok(context.waking.scope == WakeScope::Kernel
         && domains::boot_of(context.pool(), index)?
             == domains::boot_of(context.pool(), context.domain())?)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use vshmem_mem::tuning::SHORTEST_SLEEP;
+use vshmem_mem::tuning::recheck::{GUARDED, LONGEST, LOOKS_PER_RECOVERY, NOTIFIABLE};
 use vshmem_mem::{
     AtomicU32, Instant, Ordering, SecondWord, death_word, hide_waiter, signals_handled, take_waiter,
 };
@@ -12,7 +14,8 @@ use vshmem_wire::{
     ClientSlot, ClientState, DomainSlot, Registry, State, ThreadSlot, WaitCounts, WaitState,
 };
 
-use crate::context::{Context, WakeScope};
+use crate::context::Context;
+use crate::context::waking::WakeScope;
 use crate::pool::clients::client_at;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::threads::thread_at;
@@ -105,7 +108,7 @@ fn sleep_until(
     let mut meter = context.spin.measure_sleep();
     loop {
         let (recheck, second_word) = recheck(context, looked);
-        let words = &context.words;
+        let words = &context.waking.words;
         let slot = slot_guard.slot;
         let park_result =
             park(words, slot, deadline, recheck, second_word, signals_seen, || !waiting())?;
@@ -115,7 +118,7 @@ fn sleep_until(
             ParkResult::TimedOut => return Ok(Some(Woken::TimedOut)),
             ParkResult::Recheck | ParkResult::Changed if waiting() => {
                 looked += 1;
-                if recheck >= Duration::from_millis(1000) || looked % 256 == 0 {
+                if recheck >= NOTIFIABLE || looked.is_multiple_of(LOOKS_PER_RECOVERY) {
                     recover()?;
                     // The thread that evicted this domain may have ended before it came to this
                     // client.
@@ -137,18 +140,8 @@ fn sleep_until(
 /// time is long when every domain that could wake it can notify it, and an agent looks after it
 /// (`recover_waiters`). Otherwise it is short.
 fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>) {
-    /// When every domain can notify this one, but there is no agent: this covers wakers that died
-    /// between the change and the notification, and lost notifications.
-    const NOTIFIABLE: Duration = Duration::from_millis(1000);
-    /// With an agent, whose end wakes one waiter. This covers that one dying before it wakes the
-    /// others.
-    const GUARDED: Duration = Duration::from_secs(60);
-    /// Time to the first poll where some domain cannot notify this one.
-    const SOON: Duration = Duration::from_micros(50);
-    /// The longest time between two polls there.
-    const BOUND: Duration = Duration::from_millis(4);
     if !is_woken_by_all(context).unwrap_or(false) {
-        return ((SOON * 2u32.saturating_pow(looked / 4)).min(BOUND), None);
+        return (polling_interval(looked), None);
     }
     // Short sleeps are made with the simpler call.
     let agent = if looked > 0 { living_agent(context) } else { None };
@@ -156,6 +149,11 @@ fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>)
         None => (NOTIFIABLE, None),
         Some((word, expected)) => (GUARDED, Some(SecondWord { word, expected, alone: NOTIFIABLE })),
     }
+}
+
+/// The pause of a thread that nothing may wake, after so many looks: longer after each four.
+pub(crate) fn polling_interval(looked: u32) -> Duration {
+    (SHORTEST_SLEEP * 2u32.saturating_pow(looked / 4)).min(LONGEST)
 }
 
 /// Whether every thread that could wake a waiter of this domain can also notify it.
@@ -227,8 +225,8 @@ fn living_agent(context: &Context) -> Option<(&AtomicU32, u32)> {
 /// Others go on looking once a second.
 fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
     let layout = context.pool().layout();
-    match context.wake_scope {
-        WakeScope::Domain => context.words.of(layout.threads.count as u32),
+    match context.waking.scope {
+        WakeScope::Domain => context.waking.words.of(layout.threads.count as u32),
         WakeScope::Kernel => {
             let slot = domains::slot_at(layout, context.domain())?;
             Ok(context.pool().map().futex(field!(slot, DomainSlot, agent_words.thread).offset())?)

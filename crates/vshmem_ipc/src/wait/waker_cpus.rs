@@ -21,7 +21,7 @@ use crate::pool::domains;
 /// tenth of a second or so.
 pub(crate) fn waker_cpu(context: &Context) -> WakerCpu {
     let now = ticks();
-    let cache = &context.waker_cpu_cache.another;
+    let cache = &context.waking.cpu_cache.another;
     let elsewhere = cache.known(now, is_confined()).unwrap_or_else(|| {
         // A corrupt table is reported by the code that relies on it.
         let found = unless_confined(|| find_waker_cpus(context).unwrap_or(true));
@@ -45,7 +45,7 @@ pub(crate) fn wakers_cpu(context: &Context, wakers: u32) -> WakerCpu {
 /// in another kernel, and where threads are bound to CPUs: the mask of a process is that of its
 /// first thread.
 fn cpu_count(context: &Context) -> u16 {
-    let (now, cache) = (ticks(), &context.waker_cpu_cache.count);
+    let (now, cache) = (ticks(), &context.waking.cpu_cache.count);
     cache.known(now, is_confined()).unwrap_or_else(|| {
         let found = unless_confined(|| find_cpu_count(context).unwrap_or(u16::MAX));
         let answer = found.unwrap_or(u16::MAX);

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec};
 use vshmem_ipc::Errno;
+use vshmem_mem::tuning::SHORTEST_SLEEP;
+use vshmem_mem::tuning::recheck::LONGEST;
 use vshmem_mem::{Instant, Scratch, signals_handled};
 
 use crate::object_descriptors::open;
 use crate::session::cancel;
 use crate::{errno, process};
 
-const SHORTEST: Duration = Duration::from_micros(50);
-const LONGEST: Duration = Duration::from_millis(4);
 /// Bytes of a mask of signals, as the kernel has it.
 const MASK_BYTES: usize = 8;
 
@@ -69,7 +69,7 @@ pub fn poll(asked: &mut [pollfd], until: Until, mask: *const sigset_t) -> Result
     // SAFETY: the room is of this size and alignment, and any bytes are a pollfd.
     let others = unsafe { std::slice::from_raw_parts_mut(others, asked.len()) };
     let signals_seen = signals_handled();
-    let mut pause = SHORTEST;
+    let mut pause = SHORTEST_SLEEP;
     loop {
         let mut ready = 0;
         for (other, one) in others.iter_mut().zip(&mut *asked) {

@@ -5,9 +5,9 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 use vshmem_ipc::{Beginning, Errno, PosixOpen, SEM_VALUE_MAX, SharedSemaphore};
+use vshmem_mem::tuning::RETRY_INTERVAL;
 use vshmem_mem::{Protection, sleep_shortly};
 use vshmem_session::Session;
 use vshmem_wire::NAME_BYTES;
@@ -24,7 +24,6 @@ use crate::session::{current, exit};
 const PAGE: u64 = 4096;
 /// What stands before the name of a semaphore.
 const PREFIX: &[u8] = b"sem.";
-const LOOK_INTERVAL: Duration = Duration::from_micros(200);
 /// Semaphores that a process has open at most.
 const MOST: usize = 4096;
 
@@ -148,7 +147,7 @@ fn attached(session: &Session, id: i32) -> Result<NonNull<SharedSemaphore>, Errn
 }
 
 fn wait_a_moment() {
-    sleep_shortly(LOOK_INTERVAL);
+    sleep_shortly(RETRY_INTERVAL);
 }
 
 /// sem_close(3).

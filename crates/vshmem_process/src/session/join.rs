@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vshmem_ipc::Errno;
+use vshmem_ipc::{Errno, WaitPolicy};
 use vshmem_session::{Posix, Session, SessionError};
 
 use crate::attached::mapping_cache;
@@ -129,7 +129,7 @@ fn take_over_descriptors() {
 fn open() -> Result<Session, SessionError> {
     let pool = std::env::var("VSHMEM_POOL").unwrap_or_default();
     let link = vshmem_session::find(&pool)?;
-    Session::join(link)
+    Session::join_with(link, WaitPolicy::of_word(std::env::var_os("VSHMEM_SPIN").as_deref()))
 }
 
 /// What a call reports when there is no session to answer it.

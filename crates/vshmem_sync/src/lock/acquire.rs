@@ -1,6 +1,10 @@
 //! Acquiring a lock: spinning, yielding, sleeping, and taking it over from a holder that does not
 //! go on.
 
+use vshmem_mem::tuning::PEER_TIMEOUT;
+use vshmem_mem::tuning::lock::{
+    ASIDE, POLLS, STREAK, TAKEOVER, TURNS_PER_CLOCK_READ, TURNS_TAKE, YIELDS,
+};
 use vshmem_mem::{Map, Ordering, spin_hint};
 use vshmem_wire::{Cell, Place, RawCell, ThreadSlot, field};
 
@@ -11,29 +15,13 @@ use crate::cell::load_cell;
 use crate::fault::Fault;
 use crate::wait::yield_cpu;
 
-/// Polls before a waiting thread gives the CPU away: about as long as a change takes while its
-/// holder runs. A holder that was preempted may need this very CPU: see decision 43.
-const SPINS: u32 = if cfg!(any(loom, fuzzing)) { 0 } else { 100 };
-/// Then it gives the CPU away this often, and then sleeps for 50 us each time.
-const YIELDS: u32 = 32;
-/// It takes over when the word has not changed for so long: longer than any change takes while its
-/// holder runs. By the clock: where many wait for a CPU a single yield may last longer.
+/// Polls before a waiting thread gives the CPU away. A holder that was preempted may need this very
+/// CPU: see decision 43.
+const SPINS: u32 = if cfg!(any(loom, fuzzing)) { 0 } else { POLLS };
+/// It takes over when the word has not changed for so long. By the clock: where many wait for a CPU
+/// a single yield may last longer.
 const TIMEOUT: std::time::Duration =
-    std::time::Duration::from_millis(if cfg!(fuzzing) { 0 } else { 2 });
-
-/// When the lock's tag is a multiple of this, a thread that also held the lock last leaves it to
-/// others for some looks.
-const STREAK: u64 = 128;
-const ASIDE: u32 = 16;
-
-/// A thread that has not got the lock after this long gives up: a peer keeps rewriting the lock
-/// word.
-const LONGEST: std::time::Duration = std::time::Duration::from_secs(10);
-/// Turns between two looks at the clock.
-const TURNS: u32 = 1024;
-/// The time between two looks counts as at most this long: a thread that was stopped for longer
-/// than [`LONGEST`] has not waited all that time. That many naps take about half of it.
-const TURNS_TAKE: std::time::Duration = std::time::Duration::from_millis(250);
+    if cfg!(fuzzing) { std::time::Duration::ZERO } else { TAKEOVER };
 
 /// How long a change has waited for its lock, from the first time it asks.
 #[derive(Debug, Default)]
@@ -42,13 +30,13 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// Whether it has waited for [`LONGEST`].
+    /// Whether it has waited for [`PEER_TIMEOUT`].
     #[cfg(not(loom))]
     pub fn is_over(&mut self) -> bool {
         self.is_over_at(vshmem_mem::Instant::now())
     }
 
-    /// Whether it has waited for [`LONGEST`].
+    /// Whether it has waited for [`PEER_TIMEOUT`].
     #[cfg(loom)]
     pub fn is_over(&mut self) -> bool {
         let _ = Self::is_over_at;
@@ -56,7 +44,7 @@ impl Wait {
     }
 
     fn is_over_at(&mut self, now: vshmem_mem::Instant) -> bool {
-        let begin = || vshmem_mem::StallProofTimeout::new(now, LONGEST, TURNS_TAKE);
+        let begin = || vshmem_mem::StallProofTimeout::new(now, PEER_TIMEOUT, TURNS_TAKE);
         self.timeout.get_or_insert_with(begin).is_over(now)
     }
 }
@@ -137,7 +125,7 @@ fn acquire_contended(
     let mut turn = 0u32;
     loop {
         turn = turn.wrapping_add(1);
-        if turn.is_multiple_of(TURNS) && wait.is_over() {
+        if turn.is_multiple_of(TURNS_PER_CLOCK_READ) && wait.is_over() {
             return Err(Fault::corrupt(lock, "a lock that no thread can take"));
         }
         // Acquires: pairs with COMMIT, if it is committed, and with HAND-OVER, if it is free.
@@ -174,11 +162,8 @@ fn acquire_contended(
 
 fn pause() {
     #[cfg(not(loom))]
-    {
-        let span = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 };
-        // Cut short by a signal is as good.
-        let _ = rustix::thread::nanosleep(&span);
-    }
+    // Cut short by a signal is as good.
+    vshmem_mem::sleep_shortly(vshmem_mem::tuning::SHORTEST_SLEEP);
 }
 
 #[cfg(all(test, not(loom)))]
@@ -192,7 +177,7 @@ mod tests {
         let begun = vshmem_mem::Instant::now();
         let mut wait = Wait::default();
         assert!(!wait.is_over_at(begun));
-        assert!(!wait.is_over_at(begun.after(2 * LONGEST)));
+        assert!(!wait.is_over_at(begun.after(2 * PEER_TIMEOUT)));
     }
 
     #[test]

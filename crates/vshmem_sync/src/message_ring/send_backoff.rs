@@ -24,30 +24,16 @@
 //! gone on to the other cache line of the ring, or when it has looked for as long as a call under
 //! the lock takes.
 
+use vshmem_mem::tuning::send::{
+    FIRST_GUESS, LEAVE_LINES, LEAVE_LINES_DOUBLED, MOST_COST, MOST_CREDIT, PAUSES, SOME_CALLS,
+};
+use vshmem_mem::tuning::{FOURTH, GAP, INERTIA, SIXTEENTH};
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{spin_hint, ticks};
 use vshmem_wire::RING_SLOTS;
 
-/// What a call under the lock is taken to cost before any has been measured, in ticks.
-const FIRST_GUESS: u32 = 1 << 10;
-/// It never counts as more: so much longer only one that was kept from the CPU takes.
-const MOST_COST: u32 = 1 << 12;
 /// What there is to spend at first: as many calls go under the lock when one does.
 const CALLS: u32 = RING_SLOTS as u32 + 1;
-/// The most that is kept to be spent; on a counter of at least 1 GHz this is at most 65 us: as long
-/// as an interrupt keeps a receiver.
-const MOST_CREDIT: u32 = 1 << 16;
-/// A thread that has not looked for so long was not running.
-const GAP: u64 = 1 << 15;
-/// Parts of a moving average that stay.
-const INERTIA: u32 = 8;
-/// The timeout is shifted down by so much after the first time in vain, and after more.
-const FOURTH: u32 = 2;
-const SIXTEENTH: u32 = 4;
-/// One call under the lock in so many is measured, or asks again.
-const SOME_CALLS: u32 = 16;
-/// Pauses of the processor between two looks, about as long as a cache line takes.
-const PAUSES: u32 = 3;
 
 /// How long a sender may look: private to a process.
 #[derive(Debug)]
@@ -214,10 +200,7 @@ impl SendBackoff {
 /// thread takes them away. Two that call again at once take them from each other with each step.
 #[cold]
 pub fn leave_lines(failures: u32) {
-    /// Ticks after the first failure, and by how often they double.
-    const FIRST: u64 = 1 << 9;
-    const DOUBLED: u32 = 2;
-    let timeout = FIRST << failures.min(DOUBLED);
+    let timeout = LEAVE_LINES << failures.min(LEAVE_LINES_DOUBLED);
     let began = ticks();
     // For a counter that stands still.
     for _ in 0..timeout {

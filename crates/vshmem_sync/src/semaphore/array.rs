@@ -52,7 +52,7 @@ use crate::fault::Fault;
 /// Attempts before it is left to the lock.
 const ATTEMPTS: u32 = 3;
 /// Looks at an array that another thread has opened, before it is cancelled.
-const SPINS_BEFORE_CANCEL: u32 = if cfg!(loom) { 0 } else { 64 };
+const SPINS_BEFORE_CANCEL: u32 = if cfg!(loom) { 0 } else { vshmem_mem::tuning::lock::POLLS };
 /// Looks at a semaphore that others keep changing.
 const MOST_LOOKS: u32 = 1 << 10;
 

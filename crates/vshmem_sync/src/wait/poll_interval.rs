@@ -11,10 +11,7 @@
 //!
 //! So it is 192, but for words on AMD's processors.
 
-/// Ticks of most waits.
-const USUAL: u64 = 3 << 6;
-/// Ticks of a wait for a word on AMD's processors.
-const SHORT: u64 = 2 << 6;
+use vshmem_mem::tuning::spin::{POLL_INTERVAL, POLL_INTERVAL_OF_WORD_ON_AMD};
 
 /// What a waiter polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +33,9 @@ pub(super) struct PollIntervals {
 impl PollIntervals {
     /// Those that were measured as the better ones for this kind of processor.
     pub fn of_this_processor() -> Self {
-        let mut ticks = [USUAL; 2];
+        let mut ticks = [POLL_INTERVAL; 2];
         if is_amd() {
-            ticks[Polled::Word as usize] = SHORT;
+            ticks[Polled::Word as usize] = POLL_INTERVAL_OF_WORD_ON_AMD;
         }
         Self { ticks }
     }

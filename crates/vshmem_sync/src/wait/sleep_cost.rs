@@ -8,22 +8,12 @@
 
 use std::time::Duration;
 
+use vshmem_mem::tuning::INERTIA;
+use vshmem_mem::tuning::sleep_cost::{
+    FIRST_GUESS, LEAST_COST, LONGEST_TRIAL, MOST_COST, SAMPLED_EVERY, SAMPLED_FIRST,
+};
 use vshmem_mem::unmodelled::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{Instant, is_confined, shortest_sleep, thread_cpu_time, ticks, unless_confined};
-
-/// What a sleep is taken to cost before any has been measured.
-const FIRST_GUESS: u32 = 1 << 16;
-/// A sleep never counts as less: the fastest switch from one thread to another takes longer.
-const LEAST_COST: u32 = 1 << 11;
-/// A sleep never counts as more; on a counter of at least 1 GHz this is half a millisecond.
-const MOST_COST: u32 = 1 << 19;
-/// The longest trial.
-pub(super) const LONGEST_TRIAL: u32 = 1 << 20;
-/// Sleeps of which the CPU time is measured: the first ones, then one in so many.
-const SAMPLED_FIRST: u32 = 4;
-const SAMPLED_EVERY: u32 = 64;
-/// Parts of a moving average that stay.
-const INERTIA: u32 = 8;
 
 /// What sleeps have cost lately: private to a process.
 #[derive(Debug)]

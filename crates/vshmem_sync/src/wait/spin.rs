@@ -31,29 +31,17 @@
 //! and now and then where spinning has failed or the CPU is crowded. A wait spins or yields, never
 //! both.
 
+use vshmem_mem::tuning::sleep_cost::LONGEST_TRIAL;
+use vshmem_mem::tuning::spin::{
+    LONGEST_REST, MOST_PAUSES, POLLS_PER_CLOCK_READ, PROMPT, TRIAL_EVERY, TRIALS_FAIL, TRIALS_PART,
+};
+use vshmem_mem::tuning::{FIRST_REST, FOURTH, GAP, RUN, SELDOM, SIXTEENTH};
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
 
 use super::poll_interval::{PollIntervals, Polled};
-use super::sleep_cost::{LONGEST_TRIAL, SleepCost, SleepMeter};
+use super::sleep_cost::{SleepCost, SleepMeter};
 use super::yielding::{Yielding, store_changed, yield_cpu};
-
-/// The shortest spin of a thread whose last one failed: a peer that spins itself answers within it.
-const PROMPT: u32 = 1 << 13;
-/// When trials are so many waits apart, several have failed: no peer answers quickly.
-const TRIALS_FAIL: u32 = 256;
-/// Trials on end, after one that has succeeded.
-const STREAK: u32 = 8;
-/// One wait in so many is a trial, at first and at least.
-const TRIAL_EVERY: u32 = 32;
-/// Trials that fail come to be so many waits apart.
-const TRIAL_SELDOM: u32 = 1024;
-/// A thread that has not spun for so long, or for as long as a sleep costs, was not running: no
-/// poll takes a tenth of that.
-const GAP: u64 = 1 << 15;
-/// Waits without spinning after the first gap, and at most.
-const REST: u32 = 4;
-const LONG_REST: u32 = 64;
 
 /// Where the threads that may wake a waiter can run while it spins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +108,7 @@ impl Spin {
             apart: AtomicU32::new(TRIAL_EVERY),
             streak: AtomicU32::new(0),
             rest: AtomicU32::new(0),
-            next_rest: AtomicU32::new(REST),
+            next_rest: AtomicU32::new(FIRST_REST),
             yielding: Yielding::new(),
             yielding_to_several: Yielding::new(),
             intervals: PollIntervals::of_this_processor(),
@@ -213,9 +201,9 @@ impl Spin {
         let length = if self.in_vain.load(Relaxed) == 0 {
             cost
         } else if self.apart.load(Relaxed) < TRIALS_FAIL {
-            (cost / 4).max(PROMPT).min(cost)
+            (cost >> FOURTH).max(PROMPT).min(cost)
         } else {
-            cost / 16
+            cost >> SIXTEENTH
         };
         (length.into(), false)
     }
@@ -231,9 +219,9 @@ impl Spin {
         let apart = self.apart.load(Relaxed);
         // Those that went before this one without a pause count as well.
         let trials = self.streak.load(Relaxed) + 1;
-        let affordable = trials * (self.sleeping.span().min(LONGEST_TRIAL) / (cost / 8));
+        let affordable = trials * (self.sleeping.span().min(LONGEST_TRIAL) / (cost / TRIALS_PART));
         self.left.store(apart.max(affordable), Relaxed);
-        self.apart.store((apart * 2).min(TRIAL_SELDOM), Relaxed);
+        self.apart.store((apart * 2).min(SELDOM), Relaxed);
         true
     }
 }
@@ -256,10 +244,8 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
     /// once; true: another poll is not worth it.
     #[inline]
     pub fn pause_or_end(&mut self) -> bool {
-        /// Polls from one reading of the counter to the next.
-        const TURNS: u32 = 4;
         let Plan::SpinWait { length, .. } = self.plan else { return !self.yield_once() };
-        if self.turns.is_multiple_of(TURNS) && self.check_clock(length) {
+        if self.turns.is_multiple_of(POLLS_PER_CLOCK_READ) && self.check_clock(length) {
             return true;
         }
         // None in tests, whose clock is made up.
@@ -299,7 +285,7 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
         if gap > GAP.max(spin.cost().into()) {
             let rest = spin.next_rest.load(Relaxed);
             spin.rest.store(rest, Relaxed);
-            spin.next_rest.store((rest * 2).min(LONG_REST), Relaxed);
+            spin.next_rest.store((rest * 2).min(LONGEST_REST), Relaxed);
             return true;
         }
         if now.wrapping_sub(self.began) < length {
@@ -320,7 +306,7 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
             Plan::Yield(Wakers::One) | Plan::Sleep => return spin.yielding.succeed(took),
         };
         spin.yielding.look_has_succeeded();
-        store_changed(&spin.next_rest, REST);
+        store_changed(&spin.next_rest, FIRST_REST);
         // What takes longer than a sleep costs is found by trials alone.
         if !is_trial || took < spin.cost().into() {
             store_changed(&spin.in_vain, 0);
@@ -330,8 +316,8 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
         }
         spin.apart.store(TRIAL_EVERY, Relaxed);
         let streak = spin.streak.load(Relaxed) + 1;
-        spin.streak.store(streak % STREAK, Relaxed);
-        if streak < STREAK {
+        spin.streak.store(streak % RUN, Relaxed);
+        if streak < RUN {
             spin.left.store(1, Relaxed);
         }
     }
@@ -341,10 +327,8 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
 /// counted.
 #[inline]
 fn pause(interval: u64) {
-    /// For a counter that stands still.
-    const MOST: u32 = 32;
     let began = ticks();
-    for _ in 0..MOST {
+    for _ in 0..MOST_PAUSES {
         spin_hint();
         if ticks().wrapping_sub(began) >= interval {
             return;

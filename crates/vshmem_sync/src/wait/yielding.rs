@@ -16,20 +16,9 @@
 //! microseconds. A yield that took so long counts as one without success, whether the answer is
 //! there or not.
 
+use vshmem_mem::tuning::yielding::{LONG, LONGEST_REST, PROVEN};
+use vshmem_mem::tuning::{FIRST_REST, RUN, SELDOM};
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
-
-/// Ticks after which a yield has taken too long: some hundred processes' turns, and less than the
-/// slice of one that computes. On a counter of at least 1 GHz this is at most 0.26 ms.
-const LONG: u64 = 1 << 18;
-/// Waits without a yield at first, and after the first one without success; and at most.
-const REST: u32 = 4;
-const LONG_REST: u32 = 1 << 14;
-/// So many yields on end that were answered make the next rest a short one again.
-const PROVEN: u32 = 64;
-/// Where an answer may come from another CPU as well: waits that yield before one spins again, at
-/// first and at most.
-const RUN: u32 = 8;
-const LONG_RUN: u32 = 1 << 10;
 
 /// What yields have come to lately: private to a process.
 #[derive(Debug)]
@@ -47,11 +36,11 @@ pub(crate) struct Yielding {
 }
 
 impl Yielding {
-    /// The first [`REST`] waits do not yield.
+    /// The first [`FIRST_REST`] waits do not yield.
     pub fn new() -> Self {
         Self {
-            rest: AtomicU32::new(REST),
-            next_rest: AtomicU32::new(REST),
+            rest: AtomicU32::new(FIRST_REST),
+            next_rest: AtomicU32::new(FIRST_REST),
             streak: AtomicU32::new(0),
             run: AtomicU32::new(0),
             next_run: AtomicU32::new(RUN),
@@ -92,12 +81,12 @@ impl Yielding {
         if streak < PROVEN {
             self.streak.store(streak + 1, Relaxed);
         } else {
-            store_changed(&self.next_rest, REST);
+            store_changed(&self.next_rest, FIRST_REST);
         }
         if self.run.load(Relaxed) == 0 {
             let run = self.next_run.load(Relaxed);
             self.run.store(run, Relaxed);
-            self.next_run.store((run * 2).min(LONG_RUN), Relaxed);
+            self.next_run.store((run * 2).min(SELDOM), Relaxed);
         }
     }
 
@@ -105,7 +94,7 @@ impl Yielding {
     pub fn fail(&self) {
         let rest = self.next_rest.load(Relaxed);
         self.rest.store(rest, Relaxed);
-        self.next_rest.store((rest * 2).min(LONG_REST), Relaxed);
+        self.next_rest.store((rest * 2).min(LONGEST_REST), Relaxed);
         self.streak.store(0, Relaxed);
         self.run.store(0, Relaxed);
     }
@@ -131,7 +120,7 @@ mod tests {
     use super::*;
 
     fn next_rest(yielding: &Yielding) -> usize {
-        (0..=LONG_REST).take_while(|_| !yielding.is_due()).count()
+        (0..=LONGEST_REST).take_while(|_| !yielding.is_due()).count()
     }
 
     #[test]
@@ -142,8 +131,8 @@ mod tests {
             rests.push(next_rest(&yielding) as u32);
             yielding.fail();
         }
-        assert_eq!(rests[..4], [REST, REST, 2 * REST, 4 * REST]);
-        assert_eq!(rests.last(), Some(&LONG_REST));
+        assert_eq!(rests[..4], [FIRST_REST, FIRST_REST, 2 * FIRST_REST, 4 * FIRST_REST]);
+        assert_eq!(rests.last(), Some(&LONGEST_REST));
     }
 
     #[test]
@@ -153,7 +142,7 @@ mod tests {
         yielding.succeed(LONG);
         assert!(yielding.is_due());
         yielding.succeed(LONG + 1);
-        assert_eq!(next_rest(&yielding) as u32, REST);
+        assert_eq!(next_rest(&yielding) as u32, FIRST_REST);
     }
 
     #[test]
@@ -162,9 +151,9 @@ mod tests {
         (0..3).for_each(|_| yielding.fail());
         (0..PROVEN).for_each(|_| yielding.succeed(1));
         yielding.fail();
-        assert_eq!(next_rest(&yielding) as u32, 8 * REST);
+        assert_eq!(next_rest(&yielding) as u32, 8 * FIRST_REST);
         (0..=PROVEN).for_each(|_| yielding.succeed(1));
         yielding.fail();
-        assert_eq!(next_rest(&yielding) as u32, REST);
+        assert_eq!(next_rest(&yielding) as u32, FIRST_REST);
     }
 }

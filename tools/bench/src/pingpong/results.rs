@@ -32,9 +32,9 @@ pub struct SizeResults {
     pub readings: Vec<(Contender, Vec<Reading>)>,
 }
 
-/// The ratios that are shown: over, under.
+/// The ratios that are shown: over, under. Of times, so they say how many times as fast vshmem is.
 const RATIOS: [(Contender, Contender); 3] = [
-    (Contender::Vshmem, Contender::Sysv),
+    (Contender::Sysv, Contender::Vshmem),
     (Contender::Tcp, Contender::Vshmem),
     (Contender::Udp, Contender::Vshmem),
 ];
@@ -79,7 +79,8 @@ impl Results {
     #[must_use]
     pub fn factors(&self) -> Rows {
         let columns = RATIOS.map(|(over, under)| format!("{} / {}", over.name(), under.name()));
-        let title = "Ratio within each pair: median (smallest .. largest)";
+        let title =
+            "How many times as fast vshmem is, within each pair: median (smallest .. largest)";
         let mut rows = Rows::new(title, ["size".to_owned()].into_iter().chain(columns));
         for size in &self.sizes {
             let cell = |(over, under)| show(&size.ratios(over, under), factor);
@@ -211,8 +212,8 @@ mod tests {
         assert_eq!(times.rows[0][3], "132 us (120 us .. 147 us)");
         assert_eq!(times.rows[1][4], "", "no datagram holds 64 KiB");
         let factors = results.factors();
-        assert_eq!(factors.columns, ["size", "vshmem / sysv", "tcp / vshmem", "udp / vshmem"]);
-        assert_eq!(factors.rows[0][1], "1.00x (0.98x .. 1.10x)");
+        assert_eq!(factors.columns, ["size", "sysv / vshmem", "tcp / vshmem", "udp / vshmem"]);
+        assert_eq!(factors.rows[0][1], "1.00x (0.91x .. 1.02x)");
         assert_eq!(factors.rows[0][2], "300x (250x .. 1200x)");
         assert_eq!(factors.rows[1][1..], ["1.00x (1.00x .. 1.00x)", "200x (200x .. 200x)", ""]);
         assert_eq!(results.every_pair().rows[2], ["8 B", "tcp", "120 132 147"]);
@@ -230,7 +231,7 @@ mod tests {
             (&json!("vshmem"), &json!(1), &json!(110.0))
         );
         let summary = &of("summary")[0].1;
-        assert_eq!(summary["ratio"]["vshmem/sysv"]["median"], json!(1.0));
+        assert_eq!(summary["ratio"]["sysv/vshmem"]["median"], json!(1.0));
         assert_eq!(of("summary")[1].1["ratio"]["udp/vshmem"], Value::Null);
     }
 }

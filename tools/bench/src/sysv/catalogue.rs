@@ -165,9 +165,9 @@ fn lookup(call: &str, about: &str, kernel_objects: u64) -> Comparison {
                 questions.push(speed_up(
                     &label,
                     Figure::Wall,
-                    this,
                     ONE,
-                    Some(Target::AtMost(1.2)),
+                    this,
+                    Some(Target::at_most_times(1.2)),
                 ));
             }
         }
@@ -177,11 +177,11 @@ fn lookup(call: &str, about: &str, kernel_objects: u64) -> Comparison {
         [true, false].map(|random| enter(Place::Kernel, kernel_objects, 1, random));
     let kernel_one = enter(Place::Kernel, 1, 1, false);
     questions.push(Question::Quotient {
-        label: format!("random / hot among {kernel_objects}: pool / kernel"),
+        label: format!("random / hot among {kernel_objects}: kernel / pool"),
         figure: Figure::Wall,
-        over: vec![random, kernel_hot],
-        under: vec![hot, kernel_random],
-        target: Some(Target::AtMost(1.0)),
+        over: vec![hot, kernel_random],
+        under: vec![random, kernel_hot],
+        target: Some(Target::AtLeast(1.0)),
     });
     for (label, over, under) in [
         (format!("kernel / pool, random among {kernel_objects}"), kernel_random, random),
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn calls_streams_and_requests_have_their_targets() {
         let all = all();
-        let raw = "a message / a round trip of raw <= 1.5";
+        let raw = "a round trip of raw / a message >= 1/1.5";
         for (name, targets) in [
             ("semop", "kernel / pool >= 15"),
             ("semop-undo", "kernel / pool >= 12"),
@@ -342,7 +342,7 @@ mod tests {
         assert!(labels.contains(&"kernel, random among 3996 objects, 1 client"), "{labels:?}");
         assert_eq!(
             lookup.targets(),
-            "many / one <= 1.2; random / hot among 3996: pool / kernel <= 1"
+            "one / many >= 1/1.2; random / hot among 3996: kernel / pool >= 1"
         );
     }
 }

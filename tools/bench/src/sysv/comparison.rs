@@ -114,7 +114,8 @@ pub enum Figure {
 /// What is to be found out.
 #[derive(Debug, Clone)]
 pub enum Question {
-    /// The product of the medians of the contenders `over`, divided by that of `under`.
+    /// The product of the medians of the contenders `over`, divided by that of `under`: times, so
+    /// it says how many times as fast `under` is, which is what is judged.
     Quotient {
         /// What it is called.
         label: String,
@@ -181,7 +182,7 @@ impl Comparison {
                     format!("{label} {target}")
                 }
                 Question::Quotient { target: Some(target), .. } => {
-                    format!("many / one {target}")
+                    format!("one / many {target}")
                 }
                 Question::SmallestShare { target: Some(target), .. } => {
                     format!("smallest share {target}")

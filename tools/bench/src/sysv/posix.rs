@@ -23,8 +23,8 @@ pub(super) fn without_waiting() -> Vec<Comparison> {
     ];
     let locks = beside_the_c_library.into_iter().map(|(name, about, case, most)| {
         let mut comparison = Comparison::of_both(name, about, &posix(calls(&[case])), None);
-        let most = most.map(Target::AtMost);
-        comparison.questions = vec![speed_up("pool / glibc", Figure::Wall, pool, kernel, most)];
+        let most = most.map(Target::at_most_times);
+        comparison.questions = vec![speed_up("glibc / pool", Figure::Wall, kernel, pool, most)];
         comparison
     });
     queues.chain(locks).collect()
@@ -101,7 +101,7 @@ pub(super) fn trips_of_guests() -> impl Iterator<Item = Comparison> {
             contenders,
             questions: vec![
                 by_sysv(way, guests, sysv),
-                speed_up("guests / raw", Figure::Wall, guests, raw, None),
+                speed_up("raw / guests", Figure::Wall, raw, guests, None),
                 speed_up("one kernel's own / guests", Figure::Wall, kernel, guests, None),
             ],
         }
@@ -112,7 +112,7 @@ fn sysv(way: &Way) -> Case {
     trip(way.beside, way.size, Pins::Apart)
 }
 
-fn by_sysv(way: &Way, over: usize, under: usize) -> Question {
-    let most = Some(Target::AtMost(way.most));
-    speed_up(&format!("{} / {}", way.transport, way.beside), Figure::Wall, over, under, most)
+fn by_sysv(way: &Way, posix: usize, sysv: usize) -> Question {
+    let most = Some(Target::at_most_times(way.most));
+    speed_up(&format!("{} / {}", way.beside, way.transport), Figure::Wall, sysv, posix, most)
 }

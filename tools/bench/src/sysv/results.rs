@@ -123,7 +123,7 @@ impl Results {
     /// The answers: a line for each.
     #[must_use]
     pub fn answers(&self) -> Rows {
-        let title = "Ratios of medians, with their 95 % intervals";
+        let title = "How many times as fast B is in `A / B`: ratios of medians, 95 % intervals";
         let columns = ["name", "", "ratio", "interval", "target", "verdict"];
         let mut rows = Rows::new(title, columns);
         for measured in &self.measured {

@@ -10,17 +10,20 @@ use crate::bootstrap::Interval;
 pub enum Target {
     /// This much or more.
     AtLeast(f64),
-    /// This much or less.
-    AtMost(f64),
     /// More than this.
     Above(f64),
 }
 
 impl Target {
+    /// At most so many times the time of what it is compared with.
+    #[must_use]
+    pub fn at_most_times(times: f64) -> Self {
+        Self::AtLeast(1.0 / times)
+    }
+
     fn holds(self, value: f64) -> bool {
         match self {
             Self::AtLeast(bound) => value >= bound,
-            Self::AtMost(bound) => value <= bound,
             Self::Above(bound) => value > bound,
         }
     }
@@ -43,8 +46,11 @@ impl Target {
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            // As what it was made of: so many times the other's time.
+            Self::AtLeast(bound) if *bound < 1.0 => {
+                write!(f, ">= 1/{}", (100.0 / bound).round() / 100.0)
+            }
             Self::AtLeast(bound) => write!(f, ">= {bound}"),
-            Self::AtMost(bound) => write!(f, "<= {bound}"),
             Self::Above(bound) => write!(f, "> {bound}"),
         }
     }
@@ -95,8 +101,11 @@ mod tests {
         assert_eq!(fast.judge(15.5, range(14.0, 17.0)), Verdict::MetUnsure);
         assert_eq!(fast.judge(14.0, range(13.0, 14.9)), Verdict::NotMet);
         assert_eq!(fast.judge(14.0, range(13.0, 15.0)), Verdict::NotMetUnsure);
-        assert_eq!(Target::AtMost(1.2).judge(1.1, range(1.0, 1.2)), Verdict::Met);
-        assert_eq!(Target::AtMost(1.2).judge(1.1, range(1.0, 1.3)), Verdict::MetUnsure);
+        let target = Target::at_most_times(1.25);
+        assert_eq!(target.judge(0.9, range(0.8, 1.0)), Verdict::Met);
+        assert_eq!(target.judge(0.9, range(0.7, 1.0)), Verdict::MetUnsure);
+        assert_eq!(target.to_string(), ">= 1/1.25");
+        assert_eq!(Target::at_most_times(1.0).to_string(), ">= 1");
         assert_eq!(Target::Above(0.0).judge(0.0, None), Verdict::NotMet);
         assert_eq!(Target::Above(0.0).judge(0.2, None), Verdict::Met);
     }

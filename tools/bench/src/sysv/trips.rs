@@ -44,8 +44,8 @@ pub(super) fn in_one_kernel() -> Vec<Comparison> {
             if suffix.is_empty() {
                 comparison.contenders.push(contender("raw", Place::Kernel, trip("raw", 0, pins)));
                 let (pool, raw) = (1, 2);
-                let most = Some(Target::AtMost(way.most_raw));
-                comparison.questions.push(speed_up("pool / raw", Figure::Wall, pool, raw, most));
+                let most = Some(Target::at_most_times(way.most_raw));
+                comparison.questions.push(speed_up("raw / pool", Figure::Wall, raw, pool, most));
             }
             all.push(comparison);
         }
@@ -69,11 +69,11 @@ pub(super) fn streams() -> Vec<Comparison> {
             comparison.contenders.push(contender("raw", Place::Kernel, trip("raw", 0, pins)));
             let (pool, raw) = (1, 2);
             comparison.questions.push(speed_up(
-                "a message / a round trip of raw",
+                "a round trip of raw / a message",
                 Figure::Wall,
-                pool,
                 raw,
-                (size == 8).then_some(Target::AtMost(1.5)),
+                pool,
+                (size == 8).then(|| Target::at_most_times(1.5)),
             ));
         }
         comparison
@@ -99,11 +99,11 @@ pub(super) fn late_answers() -> Vec<Comparison> {
             ],
             questions: vec![
                 speed_up(
-                    "CPU time of the waiter: pool / sleeps at once",
+                    "CPU time of the waiter: sleeps at once / pool",
                     Figure::Cpu,
-                    1,
                     2,
-                    Some(Target::AtMost(2.0)),
+                    1,
+                    Some(Target::at_most_times(2.0)),
                 ),
                 speed_up("kernel / pool", Figure::Wall, 0, 1, None),
             ],
@@ -133,7 +133,7 @@ fn of_guests(way: &Way) -> Comparison {
         contender(&format!("{name}, a pool in one kernel"), Place::Pool, case),
     ];
     let [raw, guests, tcp, raw_here, kernel, pool] = [0, 1, 2, 3, 4, 5];
-    let most = Some(Target::AtMost(way.most_raw));
+    let most = Some(Target::at_most_times(way.most_raw));
     let ratio = |label: &str, over, under, target| -> Question {
         speed_up(label, Figure::Wall, over, under, target)
     };
@@ -142,10 +142,10 @@ fn of_guests(way: &Way) -> Comparison {
         about: format!("round trip over {}, one side in each of two guests", way.about),
         contenders,
         questions: vec![
-            ratio("guests / raw", guests, raw, most),
+            ratio("raw / guests", raw, guests, most),
             ratio("tcp / guests", tcp, guests, faster(way.over_tcp)),
             ratio("one kernel's own / guests", kernel, guests, None),
-            ratio("a pool in one kernel / raw", pool, raw_here, most),
+            ratio("raw / a pool in one kernel", raw_here, pool, most),
             ratio("one kernel's own / a pool in it", kernel, pool, None),
         ],
     }

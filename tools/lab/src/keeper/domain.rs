@@ -8,10 +8,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Doing, Error, GuestFault, Result};
+use crate::held::held;
 use crate::host::directory::Directory;
 use crate::host::json;
 use crate::keeper::port;
@@ -242,14 +243,14 @@ impl Said {
     }
 
     fn text(&self) -> String {
-        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = held(self.0.lock());
         String::from_utf8_lossy(&said).trim().to_owned()
     }
 }
 
 impl Write for Said {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
+        held(self.0.lock()).extend(bytes);
         Ok(bytes.len())
     }
 

@@ -4,12 +4,13 @@ use std::io::PipeWriter;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::error::{Doing, Result};
+use crate::held::held;
 use crate::host::directory::Directory;
 use crate::host::guest_processes;
 use crate::host::guest_processes::GuestProcesses;
@@ -50,7 +51,7 @@ impl Site for Process {
         // One at a time: a peer guest that inherited the connection too would hold it open after
         // this guest's death.
         static STARTING: Mutex<()> = Mutex::new(());
-        let alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = held(STARTING.lock());
         let line = machine.line(plan)?;
         if let Some(line) = &line {
             rustix::io::fcntl_setfd(line, rustix::io::FdFlags::empty()).doing(making)?;

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::error::{Doing, Error, GuestFault, Result};
+use crate::held::held;
 use crate::host::directory::Directory;
 use crate::host::log::tail;
 use crate::host::record::Record;
@@ -102,7 +103,7 @@ impl SupervisedGuest {
     }
 
     fn lock(&self) -> MutexGuard<'_, Condition> {
-        self.condition.lock().unwrap_or_else(PoisonError::into_inner)
+        held(self.condition.lock())
     }
 
     fn set(&self, state: GuestState, how: &str) {
@@ -114,7 +115,7 @@ impl SupervisedGuest {
 
     /// The way to its agent, if that is a serial port.
     pub(super) fn port(&self) -> Option<Arc<Mux>> {
-        self.port.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        held(self.port.lock()).clone()
     }
 
     /// Begins to boot the guest, if it is dead.
@@ -157,7 +158,7 @@ impl SupervisedGuest {
         let waited = self
             .changed
             .wait_timeout_while(self.lock(), within, |now| now.state != GuestState::Dead);
-        waited.unwrap_or_else(PoisonError::into_inner).0.state == GuestState::Dead
+        held(waited).0.state == GuestState::Dead
     }
 
     /// Waits until the guest has ended, though its death notice may not be given yet; false if it
@@ -165,18 +166,18 @@ impl SupervisedGuest {
     pub(super) fn await_end(&self, within: Duration) -> bool {
         let ended = |state| matches!(state, GuestState::Dying | GuestState::Dead);
         let waited = self.changed.wait_timeout_while(self.lock(), within, |now| !ended(now.state));
-        ended(waited.unwrap_or_else(PoisonError::into_inner).0.state)
+        ended(held(waited).0.state)
     }
 
     /// Has the guest's death reported on that line; the number ends it.
     pub(super) fn watch(&self, line: UnixStream) -> u64 {
         let number = self.next_watcher.fetch_add(1, Ordering::Relaxed);
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).insert(number, line);
+        held(self.watchers.lock()).insert(number, line);
         number
     }
 
     pub(super) fn unwatch(&self, number: u64) {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        held(self.watchers.lock()).remove(&number);
     }
 
     fn guard(&self, inbox: &Receiver<Order>) {
@@ -210,7 +211,7 @@ impl SupervisedGuest {
             }
             Err(error) => return Err(error),
         };
-        *self.port.lock().unwrap_or_else(PoisonError::into_inner) = life.port();
+        *held(self.port.lock()) = life.port();
         Ok((life, words))
     }
 
@@ -268,7 +269,7 @@ impl SupervisedGuest {
         self.set(GuestState::Dying, how);
         self.site.clear();
         let fault = Reply::Fault(self.dead(how.to_owned()));
-        for (_, line) in self.watchers.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+        for (_, line) in held(self.watchers.lock()).drain() {
             // A client that has gone need not know.
             let _ = control::send(&line, &fault, None);
             let _ = line.shutdown(std::net::Shutdown::Both);

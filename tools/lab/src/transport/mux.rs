@@ -10,9 +10,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
+
+use crate::held::held;
 
 /// How much may be on its way on one connection.
 const CREDIT: usize = 256 << 10;
@@ -87,7 +89,7 @@ impl Mux {
     }
 
     fn lock(&self) -> MutexGuard<'_, Channels> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+        held(self.channels.lock())
     }
 
     fn send(&self, kind: Kind, number: u32, payload: &[u8]) -> io::Result<()> {
@@ -96,7 +98,7 @@ impl Mux {
         frame.extend(number.to_le_bytes());
         frame.extend((payload.len() as u32).to_le_bytes());
         frame.extend(payload);
-        self.line.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame)
+        held(self.line.lock()).write_all(&frame)
     }
 
     /// Opens a connection to the other side, if that answers in time.
@@ -114,10 +116,7 @@ impl Mux {
             !channels.broken
                 && channels.by_number.get(&number).is_some_and(|channel| !channel.opened)
         };
-        let (channels, waited) = self
-            .moved
-            .wait_timeout_while(self.lock(), within, silent)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (channels, waited) = held(self.moved.wait_timeout_while(self.lock(), within, silent));
         // Where it fails this side's end is dropped, and with it the connection ends, however late
         // it is opened.
         match (channels.broken, waited.timed_out()) {
@@ -196,8 +195,7 @@ impl Mux {
             !channels.broken
                 && channel.is_some_and(|channel| !channel.closed && channel.credit == 0)
         };
-        let channels =
-            self.moved.wait_while(self.lock(), stuck).unwrap_or_else(PoisonError::into_inner);
+        let channels = held(self.moved.wait_while(self.lock(), stuck));
         let channel = channels.by_number.get(&number).filter(|channel| !channel.closed)?;
         (!channels.broken).then_some(channel.credit)
     }

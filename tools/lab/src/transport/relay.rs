@@ -2,13 +2,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::error::{Doing, Error, GuestFault, Result};
+use crate::held::held;
 use crate::model::names::domain;
 use crate::transport::connection::Connection;
 use crate::transport::control::{Control, Reply};
@@ -91,13 +92,13 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        held(self.line.lock())
     }
 
     /// Waits until input may be sent: how much; `None` if no more is wanted.
     fn window(&self) -> Option<usize> {
         let line = self.moved.wait_while(self.lock(), |line| line.window == 0 && !line.closed);
-        let line = line.unwrap_or_else(PoisonError::into_inner);
+        let line = held(line);
         (!line.closed).then_some(line.window)
     }
 }

@@ -2,27 +2,17 @@
 //! root, QEMU and a kernel for the guests (scripts/setup guests qemu); where they are missing it
 //! says so in its last line.
 
-#[path = "../guests/commands.rs"]
-#[allow(dead_code)]
-mod commands;
-#[path = "../guests/death.rs"]
-mod death;
-#[path = "../guests/leftovers.rs"]
-#[allow(dead_code)]
-mod leftovers;
-#[path = "../guests/peer.rs"]
-mod peer;
+#[path = "../guests/mod.rs"]
+#[allow(dead_code, reason = "each kind of guest is asked a part")]
+mod guests;
+
 mod refusal;
-#[path = "../guests/rig.rs"]
-mod rig;
-#[path = "../guests/run.rs"]
-mod run;
-#[path = "../guests/world.rs"]
-mod world;
 
 use std::process::ExitCode;
 
 use vshmem_lab::GuestKind;
+
+use guests::{commands, death, leftovers, peer, rig, run, world};
 
 const GUEST: GuestKind = GuestKind::Qemu;
 const MEMORY_MIB: u32 = 384;

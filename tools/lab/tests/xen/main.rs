@@ -2,30 +2,18 @@
 //! Needs root, QEMU, Xen unpacked and a kernel for the domains (scripts/setup guests xen); where
 //! they are missing it says so in its last line.
 
-#[path = "../guests/commands.rs"]
-#[allow(dead_code)]
-mod commands;
-#[path = "../guests/death.rs"]
-#[allow(dead_code)]
-mod death;
+#[path = "../guests/mod.rs"]
+#[allow(dead_code, reason = "each kind of guest is asked a part")]
+mod guests;
+
 mod dom0;
-#[path = "../guests/leftovers.rs"]
-#[allow(dead_code)]
-mod leftovers;
-#[path = "../guests/peer.rs"]
-mod peer;
 mod refusal;
-#[path = "../guests/rig.rs"]
-mod rig;
-#[path = "../guests/run.rs"]
-mod run;
-#[path = "../guests/world.rs"]
-#[allow(dead_code)]
-mod world;
 
 use std::process::ExitCode;
 
 use vshmem_lab::GuestKind;
+
+use guests::{commands, death, leftovers, peer, rig, run, world};
 
 const GUEST: GuestKind = GuestKind::Xen;
 const MEMORY_MIB: u32 = 224;

@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use vshmem_mem::tuning::{PEER_TIMEOUT, SHORTEST_SLEEP};
 use vshmem_mem::{Instant, StallProofTimeout, sleep_shortly};
 
 /// Threads that attach or detach at the same time. More wait.
 const SLOTS: usize = 64;
 /// How long to wait for a thread that attaches or detaches: as long as a thread may not be
 /// scheduled.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = PEER_TIMEOUT;
 /// How long to wait for a thread whose handler runs.
 const TIMEOUT_WITH_HANDLERS: Duration = Duration::from_millis(10);
 /// The time between two looks counts for so much at most. A pause between two looks takes a tenth
@@ -25,7 +26,7 @@ static BUSY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
 
 /// What a thread does between two looks at what another one is about to end.
 pub fn pause_between_looks() {
-    sleep_shortly(Duration::from_micros(50));
+    sleep_shortly(SHORTEST_SLEEP);
 }
 
 /// Takes a slot for a thread.

@@ -221,10 +221,10 @@ fn a_thread_that_was_not_running_stops_looking_for_some_waits() {
         assert!(look.pause_or_end());
     };
     gap(&spin);
-    for _ in 0..REST {
+    for _ in 0..FIRST_REST {
         assert_eq!(wait(&spin, 200), (0, false), "it sleeps at once");
     }
     gap(&spin);
     let rests = (0..100).take_while(|_| !wait(&spin, 400).1).count();
-    assert_eq!(rests as u32, 2 * REST, "longer when it happens again");
+    assert_eq!(rests as u32, 2 * FIRST_REST, "longer when it happens again");
 }

@@ -6,12 +6,13 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{Doing, Error, Result};
+use crate::held::held;
 use crate::host::directory::Directory;
 use crate::host::log::tail;
 use crate::host::{guest_processes, tool};
@@ -25,7 +26,7 @@ static STARTED: Mutex<Option<Child>> = Mutex::new(None);
 
 /// A connection for a guest, made by the keeper: the guest's user need not be let in.
 pub(super) fn connect(server: &Server, directory: &Directory) -> Result<UnixStream> {
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = held(STARTED.lock());
     let end = Instant::now() + TIMEOUT;
     loop {
         let error = match UnixStream::connect(&server.socket) {
@@ -79,7 +80,7 @@ fn start(server: &Server, directory: &Directory) -> Result<Child> {
 
 /// Ends the server, if this keeper has started it.
 pub(crate) fn stop() {
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = held(STARTED.lock());
     let Some(mut child) = started.take() else {
         return;
     };
