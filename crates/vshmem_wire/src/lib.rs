@@ -16,6 +16,7 @@ mod futex;
 mod geometry;
 mod hash;
 mod heap;
+mod message;
 mod name;
 mod node_range;
 mod object;
@@ -40,14 +41,16 @@ pub use heap::{
     CHUNK_CLASSES, MAX_SLABS, RING_CLASS, SLAB_BYTES, SLABS_PER_RING_SLAB, SlabMeta, UNIT_BYTES,
     UnitMeta,
 };
+pub use message::{
+    LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MovedMessage, MsgHeader, NEW_RARITY_LOG2,
+    OUTGROWN_RARITY_LOG2, QueueCount, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,
+    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingPosition, RingReserve,
+};
 pub use name::{AttachCount, NAME_BYTES, ObjectKey, ObjectName};
 pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{
-    ATTACHED_QUEUE, AttachSlot, LONG_RING_BYTES, LONG_RING_SLOTS, MOST_QUEUE_MESSAGE_BYTES,
-    MOST_QUEUE_MESSAGES, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, NEW_RARITY_LOG2,
-    OUTGROWN_RARITY_LOG2, ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES, QueueMode,
-    RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES,
-    RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_SHIFT, SemSlot, ShmSlot, UndoSlot,
+    ATTACHED_QUEUE, AttachSlot, MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MsgSlot,
+    ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES, QueueMode, SemSlot, ShmSlot, UndoSlot,
 };
 pub use place::{At, Place};
 pub use registry::{PAGE_BINS, Registry};

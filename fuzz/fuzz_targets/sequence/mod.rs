@@ -20,7 +20,7 @@ pub mod setup;
 struct Scene {
     setup: setup::Setup,
     pool: Arc<Pool>,
-    places: Vec<places::Place>,
+    places: Vec<places::WordRange>,
 }
 
 impl Scene {

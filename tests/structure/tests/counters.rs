@@ -37,7 +37,7 @@ const NO_COUNTERS: [(&str, &str); 25] = [
     ("SlabMeta", "class run"),
     ("UnitMeta", "owner next"),
     ("NodeRange", "first pages node spare distances"),
-    ("ObjectHeader", "lock changed uid gid key next used creator mode"),
+    ("ObjectHeader", "lock changed uid gid key next operated creator mode"),
     (
         "ShmSlot",
         "header size_low size_high first_page pages attach_time detach_time creator last maker \
@@ -46,12 +46,12 @@ const NO_COUNTERS: [(&str, &str); 25] = [
     ("SemSlot", "header count words wait_head wait_tail undos mixed spare"),
     (
         "MsgSlot",
-        "header limit mode head tail sender receiver sent received receive_head receive_tail \
+        "header limit mode head tail_or_reserve sender receiver sent received receive_head receive_tail \
          send_head send_tail name most_messages most_bytes notify_head notify_tail long_ring \
          long_ring_rarity",
     ),
     // The tag is a copy of a cell's.
-    ("MsgHeader", "mtype size place owner tag"),
+    ("MsgHeader", "mtype size ring_position owner tag"),
     ("AttachSlot", "segment next client"),
     ("UndoSlot", "client set next spare"),
     ("HostRecord", "boot_id device inode known"),

@@ -244,7 +244,7 @@ impl Checker<'_> {
             if said != bytes {
                 self.wrong(format!("queue {index} has {bytes} bytes and counts {said}"));
             }
-            if last != 0 && self.get(field!(slot, MsgSlot, tail))? != last {
+            if last != 0 && self.get(field!(slot, MsgSlot, tail_or_reserve))? != last {
                 self.wrong(format!("the tail of queue {index} is wrong"));
             }
         }

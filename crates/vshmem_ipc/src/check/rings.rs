@@ -15,7 +15,7 @@ use crate::check::objects::Objects;
 use crate::msg::message::Header;
 use crate::msg::mode::{RingInUse, is_large_in, long_ring_at};
 use crate::msg::ring::header_of;
-use crate::msg::ring_chunk::{place_in, place_of};
+use crate::msg::ring_chunk::{ring_position, ring_position_in};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::registry::table;
@@ -157,7 +157,7 @@ impl Checker<'_> {
         ring: &MessageRing<RING_SLOTS>,
         uses: &mut Uses,
     ) -> Result<(), Fault> {
-        let value = self.get(field!(slot, MsgSlot, tail))?;
+        let value = self.get(field!(slot, MsgSlot, tail_or_reserve))?;
         let mut reserve = RingReserve::unpack(value);
         let inline = ring.messages().filter(|ring_slot| ring_slot.is_inline()).count();
         if inline > reserve.map_or(0, |reserve| reserve.count as usize) {
@@ -218,9 +218,9 @@ impl Checker<'_> {
                     header.size
                 ));
             }
-            let place = place_in(self.layout, Chunk(unit))?;
+            let place = ring_position_in(self.layout, Chunk(unit))?;
             let place = self.pool.map().load(place, Ordering::Relaxed)?;
-            if place != place_of::<N>(index, ring_slot.position()) {
+            if place != ring_position::<N>(index, ring_slot.position()) {
                 self.wrong(format!("{what} does not say where it is"));
             }
             self.note_use(

@@ -51,7 +51,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
             let slot = table::set_at(layout, row.index)?;
             Particulars::Semaphore {
                 count: get(field!(slot, SemSlot, count))?,
-                operated: get(field!(slot, SemSlot, header.used))?,
+                operated: get(field!(slot, SemSlot, header.operated))?,
                 last: set::last_operator(pool, &Set::read(pool, object_slot, slot)?, 0)?,
             }
         }

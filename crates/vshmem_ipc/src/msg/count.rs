@@ -7,9 +7,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, MessageRing, RingSlot, Txn, load_word};
-use vshmem_wire::{
-    LONG_RING_SLOTS, Layout, OUTGROWN_RARITY_LOG2, RING_SLOTS, SENT_PAST_RING_SHIFT,
-};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, OUTGROWN_RARITY_LOG2, QueueCount, RING_SLOTS};
 
 use crate::msg::mode::{is_large_in, long_ring};
 use crate::msg::queue::{Queue, at};
@@ -17,22 +15,18 @@ use crate::msg::queue::{Queue, at};
 /// Looks at both numbers, until nothing has come between.
 pub(super) const MOST_LOOKS: u32 = 16;
 
-/// Of the cell of the count: the messages that went past the ring.
-pub(super) fn past_ring(word: u64) -> u32 {
-    (word >> SENT_PAST_RING_SHIFT) as u32
-}
-
-fn packed(past_ring: u32, count: u32) -> u64 {
-    u64::from(past_ring) << SENT_PAST_RING_SHIFT | u64::from(count)
+/// The count of a queue, as a change would leave it.
+pub(super) fn count_of(txn: &mut Txn<'_>, queue: &Queue) -> Result<QueueCount, Fault> {
+    txn.get_word(at!(queue, count)).map(QueueCount::unpack)
 }
 
 /// Stages that the list has so many messages more, or fewer.
 pub(crate) fn lengthen(txn: &mut Txn<'_>, queue: &Queue, by: i32) -> Result<(), Fault> {
-    let word = txn.get_word(at!(queue, count))?;
-    let count = (word as u32).saturating_add_signed(by);
-    txn.set_word(at!(queue, count), packed(past_ring(word), count))?;
+    let before = count_of(txn, queue)?;
+    let list = before.list.saturating_add_signed(by);
+    txn.set_word(at!(queue, count), QueueCount { list, ..before }.pack())?;
     const MOST: u32 = LONG_RING_SLOTS as u32;
-    if (word as u32) <= MOST && count > MOST {
+    if before.list <= MOST && list > MOST {
         txn.update(at!(queue, long_ring_rarity), OUTGROWN_RARITY_LOG2)?;
     }
     Ok(())
@@ -50,8 +44,9 @@ pub(super) fn note_size(txn: &mut Txn<'_>, queue: &Queue, bytes: u64) -> Result<
 
 /// Stages that a message was sent past the ring.
 pub(crate) fn sent_past_ring(txn: &mut Txn<'_>, queue: &Queue) -> Result<(), Fault> {
-    let word = txn.get_word(at!(queue, count))?;
-    txn.set_word(at!(queue, count), packed(past_ring(word).wrapping_add(1), word as u32))
+    let before = count_of(txn, queue)?;
+    let past_ring = before.past_ring.wrapping_add(1);
+    txn.set_word(at!(queue, count), QueueCount { past_ring, ..before }.pack())
 }
 
 /// Stages the word that opens a closed slot of the ring. No message was sent to the position if
@@ -63,8 +58,9 @@ pub(crate) fn open_slot<const N: usize>(
     word: u64,
 ) -> Result<(), Fault> {
     if MessageRing::<N>::is_skip(ring_slot.word, word) {
-        let word = txn.get_word(at!(queue, count))?;
-        txn.set_word(at!(queue, count), packed(past_ring(word).wrapping_sub(1), word as u32))?;
+        let before = count_of(txn, queue)?;
+        let past_ring = before.past_ring.wrapping_sub(1);
+        txn.set_word(at!(queue, count), QueueCount { past_ring, ..before }.pack())?;
     }
     let map = txn.lock_context().map;
     txn.replace(ring_slot.at, ring_slot.cell(map)?, word)
@@ -79,7 +75,8 @@ pub(crate) fn begin_count(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> 
     }
     let position = MessageRing::of(queue.ring(), words).next_position() as u32;
     let sent = position.wrapping_add(sent_by_long_ring(txn.lock_context().map, layout, queue)?);
-    txn.set_word(at!(queue, count), packed(sent.wrapping_neg(), 0))
+    let count = QueueCount { list: 0, past_ring: sent.wrapping_neg() };
+    txn.set_word(at!(queue, count), count.pack())
 }
 
 /// Messages that were ever sent through the long ring, modulo 2^32.
@@ -92,18 +89,20 @@ fn sent_by_long_ring(map: &Map, layout: &Layout, queue: &Queue) -> Result<u32, F
 
 /// Messages sent since the queue was made, modulo 2^32.
 pub(crate) fn sent(map: &Map, layout: &Layout, queue: &Queue) -> Result<u32, Fault> {
-    let mut past_ring_word = load_word(map, at!(queue, count))?;
+    let past_ring =
+        || load_word(map, at!(queue, count)).map(|word| QueueCount::unpack(word).past_ring);
+    let mut before = past_ring()?;
     let mut sent = 0;
     for _ in 0..MOST_LOOKS {
         let position = MessageRing::<RING_SLOTS>::read(map, queue.ring())?.next_position() as u32;
         let by_long_ring = sent_by_long_ring(map, layout, queue)?;
-        let now = load_word(map, at!(queue, count))?;
-        sent = position.wrapping_add(by_long_ring).wrapping_add(past_ring(now));
+        let now = past_ring()?;
+        sent = position.wrapping_add(by_long_ring).wrapping_add(now);
         // The same before and after: they belong together.
-        if past_ring(now) == past_ring(past_ring_word) {
+        if now == before {
             break;
         }
-        past_ring_word = now;
+        before = now;
     }
     Ok(sent)
 }

@@ -107,7 +107,7 @@ pub(crate) fn describe(
         (at!(queue, most_bytes), new.most_bytes),
         (at!(queue, bytes), 0),
         (at!(queue, head), 0),
-        (at!(queue, tail), 0),
+        (at!(queue, tail_or_reserve), 0),
         (at!(queue, sender), 0),
         (at!(queue, receiver), 0),
         (at!(queue, sent), 0),

@@ -223,7 +223,7 @@ fn fill_short<const N: usize>(
     let SendCall { context, ref glimpse, mtype, payload, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if let Some(inline) = inline_of::<N>(mtype, payload) {
-        let is_whole = RingReserve::is_whole(load!(glimpse, tail) as u32);
+        let is_whole = RingReserve::is_whole(load!(glimpse, tail_or_reserve) as u32);
         // A chunk that the slot notes would be forgotten.
         if !is_whole || tail.chunk().is_some() || !glimpse.is_current(context) {
             return None;
@@ -438,7 +438,7 @@ fn prepare<const N: usize>(
     // Also when there is one in hand.
     hold_spare(context, queue, tail, held)?;
     if let Some(inline) = inline_of::<N>(mtype, payload) {
-        if RingReserve::is_whole(load_value(map, at!(queue, tail))?) {
+        if RingReserve::is_whole(load_value(map, at!(queue, tail_or_reserve))?) {
             return Ok(Message::Inline(inline));
         }
         if context.reserve.is_due() {

@@ -16,7 +16,7 @@ pub(crate) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fa
     if txn.get(at!(queue, head))? == 0 {
         return Ok(None);
     }
-    Ok(txn.get(at!(queue, tail))?.checked_sub(1).map(Chunk))
+    Ok(txn.get(at!(queue, tail_or_reserve))?.checked_sub(1).map(Chunk))
 }
 
 /// A message in the list: its chunk, and the cell that points to it.
@@ -76,7 +76,7 @@ pub(crate) fn take(
     if next == 0
         && let Some(before) = found.before
     {
-        txn.set(at!(queue, tail), before.0 + 1)?;
+        txn.set(at!(queue, tail_or_reserve), before.0 + 1)?;
     }
     pass_from_list(txn, layout, found.chunk, client.word())?;
     let bytes = txn.get(at!(queue, bytes))?;
@@ -143,7 +143,7 @@ pub(crate) fn insert(
     txn.update(chunk.next(layout)?, after)?;
     txn.set(link, chunk.0 + 1)?;
     if after == 0 {
-        txn.update(at!(queue, tail), chunk.0 + 1)?;
+        txn.update(at!(queue, tail_or_reserve), chunk.0 + 1)?;
     }
     let bytes = txn.get(at!(queue, bytes))?;
     txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;

@@ -9,11 +9,11 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, LockContext, Txn, claim_word, with_lock};
-use vshmem_wire::Layout;
+use vshmem_wire::{Layout, RingPosition};
 
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::{close_ring, leave_ring};
-use crate::msg::ring_chunk::{index_in, place_in};
+use crate::msg::ring_chunk::ring_position_in;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::open::Pool;
 use crate::registry::table::{self, MOST_TRIES};
@@ -33,7 +33,8 @@ pub(crate) fn reap_chunk(
         return Ok(());
     }
     // Pairs with `RingChunk::take_ring_chunk`.
-    let index = index_in(map.load(place_in(layout, chunk)?, Ordering::SeqCst)?);
+    let index =
+        RingPosition::index_in(map.load(ring_position_in(layout, chunk)?, Ordering::SeqCst)?);
     let slot = index.and_then(|index| Some((index, layout.msg.at(index)?)));
     if let Some((index, slot)) = slot {
         let queue =

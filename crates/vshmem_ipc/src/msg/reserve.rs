@@ -28,7 +28,7 @@ impl Reserve {
     /// Reads what is in reserve, in the change that closes the ring.
     pub fn of(txn: &mut Txn<'_>, queue: &Queue) -> Result<Self, Fault> {
         // In a list the cell is the tail; but then there is no reserve any more.
-        Ok(Self(RingReserve::unpack(txn.get(at!(queue, tail))?)))
+        Ok(Self(RingReserve::unpack(txn.get(at!(queue, tail_or_reserve))?)))
     }
 
     fn take(&mut self, txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<Chunk>, Fault> {

@@ -13,7 +13,7 @@ use vshmem_wire::{
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
 use crate::memory::change;
-use crate::msg::count::{lengthen, open_slot, past_ring};
+use crate::msg::count::{count_of, lengthen, open_slot};
 use crate::msg::list::last;
 use crate::msg::message::Header;
 use crate::msg::mode::{
@@ -187,11 +187,11 @@ fn empty_ring<const N: usize>(
     }
     if N == RING_SLOTS {
         reserve.free(txn, layout)?;
-        txn.update(at!(queue, tail), 0)?;
+        txn.update(at!(queue, tail_or_reserve), 0)?;
     }
     if let Some(last) = end.filter(|_| count > 0) {
         txn.update(last.next(layout)?, 0)?;
-        txn.update(at!(queue, tail), last.0 + 1)?;
+        txn.update(at!(queue, tail_or_reserve), last.0 + 1)?;
         let before = txn.get(at!(queue, bytes))?;
         txn.update(at!(queue, bytes), before.saturating_add(bytes))?;
         lengthen(txn, queue, count)?;
@@ -260,7 +260,7 @@ fn may_use_long(
         return Ok(true);
     }
     // Messages that were not sent through the long ring: with each opening there are more.
-    let past_ring = past_ring(txn.get_word(at!(queue, count))?);
+    let past_ring = count_of(txn, queue)?.past_ring;
     let is_its_turn = is_turn((short.next_position() as u32).wrapping_add(past_ring), rarity);
     if is_its_turn {
         txn.set(at!(queue, long_ring_rarity), 0)?;
@@ -285,7 +285,7 @@ fn open<const N: usize>(
     let awaited_types = AwaitedTypes::waiting_types(txn, layout, queue)?;
     txn.set_word(at!(queue, mode), awaited_types.mode(RingInUse::of_slots::<N>()))?;
     // Nothing is in reserve.
-    txn.update(at!(queue, tail), 0)?;
+    txn.update(at!(queue, tail_or_reserve), 0)?;
     open_slot(txn, queue, ring_slot, word)
 }
 

@@ -13,7 +13,8 @@ use std::mem::offset_of;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, RingSlot, crash_point, field, load_cell, structure};
 use vshmem_wire::{
-    Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, Place, RING_SLOTS, RawCell, UNIT_BYTES,
+    Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, Place, RING_SLOTS, RawCell, RingPosition,
+    UNIT_BYTES,
 };
 
 use crate::context::Context;
@@ -22,37 +23,14 @@ use crate::msg::message::Header;
 use crate::msg::queue::Queue;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 
-/// Above index and position in the place of a message: tells it from what else a chunk may hold.
-const MARK: u64 = 0x5a3 << MARK_SHIFT;
-
-const MARK_SHIFT: u32 = 53;
-
-const INDEX_SHIFT: u32 = 39;
-
-const INDEX_MASK: u64 = (1 << 14) - 1;
-
-/// The position is one of the long ring's.
-const LONG: u64 = 1 << 38;
-
-/// Positions in such a place are counted modulo 2^38, which is more than the short ring has, and
-/// less than the long one: at 20 million messages a second one comes back after 3.8 hours.
-const POSITION_MASK: u64 = LONG - 1;
-
-/// Where a message was put: the queue's slot, the ring, and the position in it.
-pub(crate) fn place_of<const N: usize>(index: u32, position: u64) -> u64 {
-    let ring = if N == RING_SLOTS { 0 } else { LONG };
-    MARK | u64::from(index) << INDEX_SHIFT | ring | position & POSITION_MASK
+/// As a message in a ring of `N` slots says it.
+pub(crate) fn ring_position<const N: usize>(index: u32, position: u64) -> u64 {
+    RingPosition { index, is_long: N != RING_SLOTS, position }.pack()
 }
 
-/// The queue's slot in such a place.
-pub(super) fn index_in(place: u64) -> Option<u32> {
-    let index = (place >> INDEX_SHIFT) & INDEX_MASK;
-    (place >> MARK_SHIFT == MARK >> MARK_SHIFT).then_some(index as u32)
-}
-
-/// Offset of the word of a message's chunk that says where in a ring it was put.
-pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<Place<u64>, Fault> {
-    Ok(field!(chunk.place(layout)?, MsgHeader, place))
+/// Where a message's chunk says where in a ring it was put.
+pub(crate) fn ring_position_in(layout: &Layout, chunk: Chunk) -> Result<Place<u64>, Fault> {
+    Ok(field!(chunk.place(layout)?, MsgHeader, ring_position))
 }
 
 /// A chunk that this client owns and counts on.
@@ -76,13 +54,13 @@ impl RingChunk {
         chunk: Chunk,
     ) -> Result<Self, Fault> {
         let (owner_at, header) = (chunk.owner(layout)?, chunk.place(layout)?);
-        let at = field!(header, MsgHeader, place);
+        let at = field!(header, MsgHeader, ring_position);
         let place = map.load(at, Ordering::SeqCst)?;
-        if index_in(place) != Some(index) {
+        if RingPosition::index_in(place) != Some(index) {
             // Reaping changes the owner cell and then reads the place; here the place is changed
             // and then `is_ours` reads the owner cell. All of it is sequentially consistent, so one
             // of them sees the other. Refused only when a peer writes into the chunk.
-            map.replace(at, place, place_of::<RING_SLOTS>(index, 0))?;
+            map.replace(at, place, ring_position::<RING_SLOTS>(index, 0))?;
         }
         Ok(Self { chunk, owner_at, owner: load_cell(map, owner_at)?, header })
     }
@@ -113,8 +91,8 @@ impl RingChunk {
         payload: &[u8],
     ) -> Result<(), Fault> {
         let header = structure!(map, self.header, MsgHeader)?;
-        let place = place_of::<N>(index, ring_slot.position());
-        header.store(offset_of!(MsgHeader, place), place, Ordering::Relaxed);
+        let position = ring_position::<N>(index, ring_slot.position());
+        header.store(offset_of!(MsgHeader, ring_position), position, Ordering::Relaxed);
         header.store(offset_of!(MsgHeader, owner), self.owner.word, Ordering::Relaxed);
         // Pairs with the acquire in `SpareChunk::of`: a thread that reads this tag reads that
         // place or a later one.
@@ -155,11 +133,12 @@ impl SpareChunk {
         let fields = structure!(map, header, MsgHeader)?;
         let tag = fields.load(offset_of!(MsgHeader, tag), Ordering::Acquire);
         let word = fields.load(offset_of!(MsgHeader, owner), Ordering::Acquire);
-        let place = fields.load(offset_of!(MsgHeader, place), Ordering::Acquire);
+        let position = fields.load(offset_of!(MsgHeader, ring_position), Ordering::Acquire);
         // If owner and tag are those of a later claim, then so is the place, as it is written
         // before them.
         let owner = Cell { word, tag };
-        let spare = place == place_of::<N>(index, ring_slot.former_position()) && word > IN_OBJECT;
+        let former = ring_position::<N>(index, ring_slot.former_position());
+        let spare = position == former && word > IN_OBJECT;
         Ok(spare.then_some(Self { chunk, owner_at, owner, header }))
     }
 

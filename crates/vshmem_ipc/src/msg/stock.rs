@@ -60,7 +60,10 @@ fn stage_reserve(
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
     let mode = txn.get_word(at!(queue, mode))?;
-    if !queue.alive(txn)? || !uses_ring::<RING_SLOTS>(mode) || txn.get(at!(queue, tail))? != 0 {
+    if !queue.alive(txn)?
+        || !uses_ring::<RING_SLOTS>(mode)
+        || txn.get(at!(queue, tail_or_reserve))? != 0
+    {
         return Ok(false);
     }
     let mut next = 0;
@@ -71,7 +74,7 @@ fn stage_reserve(
     }
     let count = chunks.len() as u32;
     let value = next.checked_sub(1).map_or(0, |unit| RingReserve { unit, count }.pack());
-    txn.set(at!(queue, tail), value)?;
+    txn.set(at!(queue, tail_or_reserve), value)?;
     Ok(true)
 }
 
@@ -81,7 +84,7 @@ pub(crate) fn give_up_reserve(
     lock_context: &LockContext<'_>,
     queue: &Queue,
 ) -> Result<bool, Fault> {
-    let value = load_value(context.pool().map(), at!(queue, tail))?;
+    let value = load_value(context.pool().map(), at!(queue, tail_or_reserve))?;
     let is_short = ring_in_use(context.pool().map(), queue)? == Some(RingInUse::Short);
     if !is_short || RingReserve::unpack(value).is_none() {
         return Ok(false);

@@ -112,7 +112,7 @@ fn make_set(
         table::describe(txn, slot.header(), &permission, seconds_now())?;
         txn.update(field!(slot, SemSlot, count), count)?;
         txn.update(field!(slot, SemSlot, words), chunk.0)?;
-        txn.update(field!(slot, SemSlot, header.used), 0)?;
+        txn.update(field!(slot, SemSlot, header.operated), 0)?;
         let other_writes = load_word(pool.map(), field!(slot, SemSlot, other_writes))?;
         let tags = tag.wrapping_mul(u64::from(count));
         txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;

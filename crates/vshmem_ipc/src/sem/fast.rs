@@ -120,7 +120,7 @@ pub(crate) fn semop_array_fast(
 /// last writer wins.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
-    let stamp = field!(set.slot, SemSlot, header.used);
+    let stamp = field!(set.slot, SemSlot, header.operated);
     let now = seconds_now();
     let before = load_value(map, stamp)?;
     if before != now {

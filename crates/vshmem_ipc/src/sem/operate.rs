@@ -296,7 +296,7 @@ fn try_under_lock(
                 Ok(CommitThenFail(errno))
             }
             Staged::Done => {
-                txn.update(field!(set.slot, SemSlot, header.used), seconds_now())?;
+                txn.update(field!(set.slot, SemSlot, header.operated), seconds_now())?;
                 let more = under_lock::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
                 Ok(Commit(AttemptResult::Done { more }))

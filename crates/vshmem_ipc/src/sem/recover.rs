@@ -52,7 +52,7 @@ pub(crate) fn apply_undo(
             freed = undo::unlink(txn, layout, set, record, context.client_id())?;
             // Whatever there was to add: the end of a process operates on the set (`exit_sem` of
             // Linux).
-            txn.update(field!(set.slot, SemSlot, header.used), seconds_now())?;
+            txn.update(field!(set.slot, SemSlot, header.operated), seconds_now())?;
             Ok(true)
         })?;
         chunks::discard(context, lock_context, freed);

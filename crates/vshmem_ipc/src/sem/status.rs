@@ -94,7 +94,7 @@ fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
         id: ObjectSlot { index: set.index, sequence: set.sequence }.id(),
         permission: Permission::read(map, set.slot.header())?,
         count: set.count,
-        operated: load_value(map, field!(set.slot, SemSlot, header.used))?,
+        operated: load_value(map, field!(set.slot, SemSlot, header.operated))?,
         changed: load_value(map, field!(set.slot, SemSlot, header.changed))?,
     })
 }

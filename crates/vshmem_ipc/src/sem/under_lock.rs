@@ -417,7 +417,7 @@ fn operate_for(
         Staged::Fails(errno) => Some((WaitState::Done, result_of(errno))),
         Staged::NoRecord => Some((WaitState::Retry, 0)),
         Staged::Done => {
-            txn.update(field!(set.slot, SemSlot, header.used), seconds_now())?;
+            txn.update(field!(set.slot, SemSlot, header.operated), seconds_now())?;
             walk.again = helps_earlier(&operations, walk.zero_awaited);
             walk.recount |= walk.several_passed;
             Some((WaitState::Done, 0))

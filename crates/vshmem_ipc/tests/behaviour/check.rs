@@ -66,7 +66,7 @@ fn most_single_changes_of_a_table_are_noticed() {
         ("bytes of a queue", field!(first, MsgSlot, bytes)),
         ("count of a queue", field!(first, MsgSlot, count)),
         ("first message", field!(first, MsgSlot, head)),
-        ("last message", field!(first, MsgSlot, tail)),
+        ("last message", field!(first, MsgSlot, tail_or_reserve)),
         ("message in a ring", field!(second, MsgSlot, ring).first()),
         ("list beside a ring", field!(second, MsgSlot, head)),
         ("mode of a queue", field!(first, MsgSlot, mode)),
