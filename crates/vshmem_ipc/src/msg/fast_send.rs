@@ -364,6 +364,8 @@ fn look_and_send<const N: usize>(
 ) -> Result<(), Stop> {
     let SendCall { context, ref glimpse, caller, .. } = *call;
     let map = context.pool().map();
+    // A message for a receiver that sleeps takes no lines from those who use the ring.
+    check_mode::<N>(call, refused)?;
     let mut ring = MessageRing::<N>::at(base);
     ring.refresh(map)?;
     let tail = find_place(call, &ring, refused, signals_seen)?;
@@ -388,6 +390,21 @@ fn look_and_send<const N: usize>(
     Ok(())
 }
 
+/// Whether a message may go through the ring, by the mode.
+fn check_mode<const N: usize>(call: &SendCall<'_>, refused: Option<Cell>) -> Result<(), Stop> {
+    let SendCall { context, glimpse: Glimpse { ref queue, .. }, mtype, .. } = *call;
+    let map = context.pool().map();
+    let mode = load_word(map, at!(queue, mode))?;
+    if !uses_ring::<N>(mode) {
+        return Err(InRing::Slow.into());
+    }
+    let is_awaited = AwaitedTypes::in_mode(mode).has(mtype);
+    if is_awaited && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?)) {
+        return Err(InRing::AwaitedTypes.into());
+    }
+    Ok(())
+}
+
 /// Finds the slot for a message, if it may go through the ring.
 fn find_place<const N: usize>(
     call: &SendCall<'_>,
@@ -397,16 +414,8 @@ fn find_place<const N: usize>(
 ) -> Result<RingSlot<N>, Stop> {
     let SendCall { context, glimpse: Glimpse { ref queue, is_posix, .. }, mtype, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    // Read after the ring, as on the short way.
-    let mode = load_word(map, at!(queue, mode))?;
-    if !uses_ring::<N>(mode) {
-        return Err(InRing::Slow.into());
-    }
-    if AwaitedTypes::in_mode(mode).has(mtype)
-        && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?))
-    {
-        return Err(InRing::AwaitedTypes.into());
-    }
+    // After the ring, as on the short way.
+    check_mode::<N>(call, refused)?;
     let tail = match ring.tail() {
         Tail::Free(tail) => tail,
         Tail::Full if await_room(context, ring, signals_seen) => return Err(Stop::Again),
