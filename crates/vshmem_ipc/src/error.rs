@@ -8,6 +8,7 @@
 
 use rustix::io::Errno;
 use vshmem_sync::{Decision, Fault};
+use vshmem_wire::NoRow;
 
 /// What the body of a change that may be refused comes to: an errno is decided upon, because
 /// something is to become of what is staged.
@@ -31,6 +32,12 @@ impl From<Errno> for Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
+    }
+}
+
+impl From<NoRow> for Failure {
+    fn from(error: NoRow) -> Self {
+        Self::Fault(error.into())
     }
 }
 

@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 
 use vshmem_mem::OutOfPool;
+use vshmem_wire::NoRow;
 
 /// Why a step on shared state did not come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,12 @@ impl Fault {
 impl From<OutOfPool> for Fault {
     fn from(error: OutOfPool) -> Self {
         Self::Corrupt { offset: error.offset, what: "an offset outside the pool" }
+    }
+}
+
+impl From<NoRow> for Fault {
+    fn from(error: NoRow) -> Self {
+        Self::Corrupt { offset: error.table, what: "an index past the end of this table" }
     }
 }
 

@@ -176,6 +176,15 @@ impl<T> Area<T> {
         if (index as u64) < self.count { Some(self.first.nth(index as u64)) } else { None }
     }
 
+    /// As [`Area::at`].
+    ///
+    /// # Errors
+    /// When there is no such structure: a peer has written the index.
+    #[inline]
+    pub fn row(&self, index: u32) -> Result<Place<T>, NoRow> {
+        self.at(index).ok_or(NoRow { table: self.first.offset() })
+    }
+
     /// The first structure: where all of them begin.
     #[inline]
     #[must_use]
@@ -205,6 +214,13 @@ impl<T> Area<T> {
     pub const fn end(&self) -> u64 {
         self.first.nth(self.count).offset()
     }
+}
+
+/// An index past the end of its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRow {
+    /// Offset of the table.
+    pub table: u64,
 }
 
 /// A data page, as an area has them.

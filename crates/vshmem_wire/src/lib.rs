@@ -35,7 +35,7 @@ pub use clients::{
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use futex::{FutexBucket, futex_bucket};
-pub use geometry::{Area, Geometry, GeometryError, Layout, Limit, Page, Slab};
+pub use geometry::{Area, Geometry, GeometryError, Layout, Limit, NoRow, Page, Slab};
 pub use hash::{fnv1a_32, fnv1a_64, siphash_2_4};
 pub use heap::{
     CHUNK_CLASSES, MAX_SLABS, RING_CLASS, SLAB_BYTES, SLABS_PER_RING_SLAB, SlabMeta, UNIT_BYTES,

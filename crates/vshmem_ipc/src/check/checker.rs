@@ -11,7 +11,6 @@ use vshmem_wire::{
 
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
-use crate::pool::threads::thread_at;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,7 +103,7 @@ impl Checker<'_> {
             let Some(holder) = holder_of(self.pool.map(), at)? else {
                 continue;
             };
-            let Ok(thread) = thread_at(self.layout, holder.slot) else {
+            let Ok(thread) = self.layout.threads.row(holder.slot) else {
                 self.wrong(format!(
                     "the lock of {name} is held by thread slot {}, which does not exist",
                     holder.slot

@@ -5,7 +5,6 @@ use vshmem_wire::{ClientListHead, ClientSlot, Layout, Place, RawCell};
 
 use crate::check::checker::Checker;
 use crate::check::client_table::ClientTable;
-use crate::pool::clients::client_at;
 use crate::sem::undo::undo_list_entry;
 
 /// A kind of thing that clients list.
@@ -62,7 +61,7 @@ impl Checker<'_> {
                 continue;
             };
             let mut head =
-                ClientListHead::unpack(self.word(kind.head(client_at(layout, client)?))?);
+                ClientListHead::unpack(self.word(kind.head(layout.clients.row(client)?))?);
             while let Some(number) = head.first.checked_sub(1) {
                 let Some(seen) = listed.get_mut(number as usize).filter(|_| head.is_of(id)) else {
                     self.wrong(format!(

@@ -11,8 +11,7 @@ use vshmem_wire::{
 use crate::check::checker::Checker;
 use crate::check::client_lists::Listed;
 use crate::check::client_table::{ClientTable, Owner};
-use crate::pool::clients::{client_at, slot_of};
-use crate::pool::threads::thread_at;
+use crate::pool::clients::slot_of;
 
 impl Checker<'_> {
     /// Whether an owner cell carries the id of a client that is not dying.
@@ -30,7 +29,7 @@ impl Checker<'_> {
         let clients = self.clients()?;
         let mut taken = Vec::new();
         for client in 0..self.layout.clients.count as u32 {
-            taken.push(self.word(field!(client_at(self.layout, client)?, ClientSlot, taken))?);
+            taken.push(self.word(field!(self.layout.clients.row(client)?, ClientSlot, taken))?);
         }
         let mut client_table = ClientTable { clients, taken, waiting: Vec::new() };
         self.free_clients(&client_table)?;
@@ -48,7 +47,7 @@ impl Checker<'_> {
         let parents = self.parents()?;
         let mut states = Vec::new();
         for client in 0..count {
-            let slot = client_at(layout, client)?;
+            let slot = layout.clients.row(client)?;
             let state = self.state(field!(slot, ClientSlot, state))?;
             states.push(state);
             if state == Some(ClientState::Free) {
@@ -86,7 +85,7 @@ impl Checker<'_> {
     fn parents(&self) -> Result<HashSet<(u32, u32)>, Fault> {
         let mut parents = HashSet::new();
         for client in 0..self.layout.clients.count as u32 {
-            let slot = client_at(self.layout, client)?;
+            let slot = self.layout.clients.row(client)?;
             if self.state(field!(slot, ClientSlot, state))? == Some(ClientState::Active) {
                 let domain = self.get(field!(slot, ClientSlot, domain))?;
                 parents.insert((domain, self.get(field!(slot, ClientSlot, pid))?));
@@ -149,7 +148,7 @@ impl Checker<'_> {
                 self.wrong(format!("client {client} is in use, and among the free slots"));
             }
             last = next;
-            next = self.get(field!(client_at(layout, client)?, ClientSlot, next))?;
+            next = self.get(field!(layout.clients.row(client)?, ClientSlot, next))?;
         }
         if self.get(field!(layout.registry, Registry, free_clients_last))? != last {
             self.wrong("the tail of the free client slots is wrong".to_owned());
@@ -167,7 +166,7 @@ impl Checker<'_> {
     fn threads(&mut self, client_table: &mut ClientTable) -> Result<(), Fault> {
         let listed = self.listed(Listed::ThreadSlots, client_table)?;
         for (thread, listed) in (0..).zip(listed) {
-            let at = thread_at(self.layout, thread)?;
+            let at = self.layout.threads.row(thread)?;
             let owner = self.word(field!(at, ThreadSlot, owner))?;
             let wait = self.state(field!(at, ThreadSlot, wait))?;
             if wait.is_none() {

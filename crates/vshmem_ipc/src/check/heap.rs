@@ -13,10 +13,8 @@ use crate::check::client_lists::Listed;
 use crate::check::client_table::{ClientTable, Owner};
 use crate::check::objects::Objects;
 use crate::msg::message::Header;
-use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
+use crate::pool::chunk::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::pool::id::Kind;
-use crate::registry::table;
-use crate::sem::set::undo_at;
 
 /// Chunks that objects refer to, by unit.
 #[derive(Default)]
@@ -57,7 +55,7 @@ impl Checker<'_> {
         let records = layout.undos.count as usize;
         let mut listed = vec![false; records];
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = table::set_at(layout, index)?;
+            let slot = layout.sem.row(index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let mut next = self.get(field!(slot, SemSlot, undos))?;
             let mut clients = HashMap::new();
@@ -72,7 +70,7 @@ impl Checker<'_> {
                     self.wrong(format!("undo record {record} is listed twice"));
                     break;
                 }
-                let at = undo_at(layout, record)?;
+                let at = layout.undos.row(record)?;
                 let client = self.word(field!(at, UndoSlot, client))?;
                 let set = self.get(field!(at, UndoSlot, set))?;
                 if set != index + 1 || client == 0 {
@@ -107,7 +105,7 @@ impl Checker<'_> {
         let layout = self.layout;
         let held = self.listed(Listed::UndoRecords, client_table)?;
         for (record, listed) in listed.iter().enumerate() {
-            let at = undo_at(layout, record as u32)?;
+            let at = layout.undos.row(record as u32)?;
             let client = self.word(field!(at, UndoSlot, client))?;
             let set = self.get(field!(at, UndoSlot, set))?;
             let serves = set != 0 && set != UndoSlot::TAKEN;
@@ -153,7 +151,7 @@ impl Checker<'_> {
     pub(super) fn sets(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let (layout, geometry) = (self.layout, self.pool.geometry());
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = table::set_at(layout, index)?;
+            let slot = layout.sem.row(index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let unit = self.get(field!(slot, SemSlot, words))?;
             if count == 0 || count > geometry.semmsl {
@@ -184,7 +182,7 @@ impl Checker<'_> {
                     ));
                 }
                 if word.undo {
-                    let set = match undo_at(layout, word.operator) {
+                    let set = match layout.undos.row(word.operator) {
                         Ok(at) => self.get(field!(at, UndoSlot, set))?,
                         Err(_) => 0,
                     };
@@ -205,7 +203,7 @@ impl Checker<'_> {
     pub(super) fn queues(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let layout = self.layout;
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::queue_at(layout, index)?;
+            let slot = layout.msg.row(index)?;
             let mut next = self.get(field!(slot, MsgSlot, head))?;
             let (mut count, mut bytes, mut last) = (0u64, 0u64, 0);
             while let Some(unit) = next.checked_sub(1) {
@@ -258,7 +256,7 @@ impl Checker<'_> {
         let mut found = 0;
         let mut slab = 0;
         while slab < slabs {
-            let meta = chunk::slab_meta(layout, slab)?;
+            let meta = layout.slab_meta.row(slab)?;
             let class = self.get(field!(meta, SlabMeta, class))?;
             let first = slab * SLAB_UNITS;
             let chunk_units = match class {
@@ -314,7 +312,7 @@ impl Checker<'_> {
 
     /// A unit that an object refers to, and in which no chunk begins.
     fn note_stray(&mut self, unit: u32, what: String) -> Result<(), Fault> {
-        let slab = chunk::slab_meta(self.layout, unit / SLAB_UNITS)?;
+        let slab = self.layout.slab_meta.row(unit / SLAB_UNITS)?;
         let class = self.get(field!(slab, SlabMeta, class))?;
         let begins = match class {
             SlabMeta::RUN => unit.is_multiple_of(SLAB_UNITS),
@@ -338,7 +336,7 @@ impl Checker<'_> {
             return Ok(1);
         }
         for inner in slab + 1..slab + length {
-            let meta = chunk::slab_meta(self.layout, inner)?;
+            let meta = self.layout.slab_meta.row(inner)?;
             if self.get(field!(meta, SlabMeta, class))? != SlabMeta::TAIL {
                 self.wrong(format!("slab {inner} is inside a run and is not marked so"));
                 return Ok(inner - slab);
@@ -398,7 +396,7 @@ impl Checker<'_> {
     }
 
     fn is_run(&self, unit: u32) -> Result<bool, Fault> {
-        let slab = chunk::slab_meta(self.layout, unit / SLAB_UNITS)?;
+        let slab = self.layout.slab_meta.row(unit / SLAB_UNITS)?;
         Ok(self.get(field!(slab, SlabMeta, class))? == SlabMeta::RUN)
     }
 

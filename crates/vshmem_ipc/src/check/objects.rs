@@ -10,9 +10,7 @@ use vshmem_wire::{
 
 use crate::check::checker::{Checker, name_of};
 use crate::check::client_table::{ClientTable, Owner};
-use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
-use crate::registry::attach_records::attach_at;
 use crate::registry::table::{self, SlotState, per_kind};
 
 /// State of every object slot, kind by kind.
@@ -89,7 +87,7 @@ impl Checker<'_> {
         } else if slot_state.is(ObjectState::Dying) {
             self.unfinished(format!("{name} {index} is removed and not taken apart"));
         } else if slot_state.is(ObjectState::Creating) {
-            let slot = table::segment_at(self.layout, index)?;
+            let slot = self.layout.shm.row(index)?;
             let maker = self.word(field!(slot, ShmSlot, maker))?;
             if client_table.owner(maker) != Owner::Client {
                 self.unfinished(format!(
@@ -221,7 +219,7 @@ impl Checker<'_> {
         let mut listed = vec![false; records];
         let mut attached: HashMap<u32, AttachCount> = HashMap::new();
         for client in 0..layout.clients.count as u32 {
-            let slot = client_at(layout, client)?;
+            let slot = layout.clients.row(client)?;
             let mut next = self.get(field!(slot, ClientSlot, attaches))?;
             if next != 0 && !client_table.is_in_use(client) {
                 self.wrong(format!("client slot {client} is free and has attaches"));
@@ -238,7 +236,7 @@ impl Checker<'_> {
                     self.wrong(format!("attach record {record} is listed twice"));
                     break;
                 }
-                let at = attach_at(layout, record)?;
+                let at = layout.attaches.row(record)?;
                 let segment = self.get(field!(at, AttachSlot, segment))?;
                 let count = self.word(field!(at, AttachSlot, count))?;
                 let owner = self.word(field!(at, AttachSlot, client))?;
@@ -258,7 +256,7 @@ impl Checker<'_> {
             }
         }
         for (record, listed) in listed.iter().enumerate() {
-            let at = attach_at(layout, record as u32)?;
+            let at = layout.attaches.row(record as u32)?;
             if !listed && self.get(field!(at, AttachSlot, segment))? != 0 {
                 self.wrong(format!("attach record {record} is in use and on no list"));
             }
@@ -273,7 +271,7 @@ impl Checker<'_> {
         attached: &HashMap<u32, AttachCount>,
     ) -> Result<(), Fault> {
         for (index, slot_state) in objects.of(Kind::Segment) {
-            let slot = table::segment_at(self.layout, index)?;
+            let slot = self.layout.shm.row(index)?;
             let counted = AttachCount::unpack(self.word(field!(slot, ShmSlot, attached))?);
             let found = attached.get(&(index + 1)).copied().unwrap_or_default();
             for (what, counted, found) in [
@@ -291,7 +289,7 @@ impl Checker<'_> {
             }
         }
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::queue_at(self.layout, index)?;
+            let slot = self.layout.msg.row(index)?;
             let name = self.word(field!(slot, MsgSlot, name))?;
             if !slot_state.is(ObjectState::Live) || !ObjectName::is_posix(name) {
                 continue;

@@ -12,7 +12,7 @@ use crate::check::checker::Checker;
 use crate::check::objects::Objects;
 use crate::memory::{dirty, extents};
 use crate::pool::id::Kind;
-use crate::registry::table::{self, SlotState};
+use crate::registry::table::SlotState;
 
 /// An extent as the walk from the first page to the last has found it.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl Checker<'_> {
         let (mut slot, mut page, mut before) = (0, 0, 0);
         let mut free_before = false;
         loop {
-            let at = extents::slot_at(layout, slot)?;
+            let at = layout.extents.row(slot)?;
             let found = Found {
                 state: self.state(field!(at, ExtentSlot, state))?,
                 first: self.get(field!(at, ExtentSlot, first))?,
@@ -111,7 +111,7 @@ impl Checker<'_> {
         self.cleaning(&extents)?;
         let mut owners = HashMap::new();
         for (index, slot_state) in objects.of(Kind::Segment) {
-            let slot = table::segment_at(self.layout, index)?;
+            let slot = self.layout.shm.row(index)?;
             let first = self.get(field!(slot, ShmSlot, first_page))?;
             let pages = self.get(field!(slot, ShmSlot, pages))?;
             let extent = self.get(field!(slot, ShmSlot, extent))?;
@@ -184,7 +184,7 @@ impl Checker<'_> {
                         found.first, found.pages
                     ));
                 }
-                let at = extents::slot_at(self.layout, slot)?;
+                let at = self.layout.extents.row(slot)?;
                 if self.get(field!(at, ExtentSlot, previous))? != before {
                     self.wrong(format!(
                         "the free extent at page {} does not lead back in bin {bin}",
@@ -213,7 +213,7 @@ impl Checker<'_> {
                 self.wrong(format!("extent slot {slot} is listed as unused"));
                 break;
             }
-            let at = extents::slot_at(self.layout, slot)?;
+            let at = self.layout.extents.row(slot)?;
             if self.state(field!(at, ExtentSlot, state))? != Some(ExtentState::Unused) {
                 self.wrong(format!("extent slot {slot} is listed as unused and has a state"));
             }

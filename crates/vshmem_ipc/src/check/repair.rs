@@ -12,10 +12,8 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::change;
 use crate::msg::queue::Queue;
-use crate::pool::clients::{self, client_at, slot_of};
-use crate::pool::domains;
+use crate::pool::clients::{self, slot_of};
 use crate::pool::id::{Kind, ObjectSlot};
-use crate::pool::threads::thread_at;
 use crate::recovery::{domain, reap, reclaim};
 use crate::registry::table::{self, per_kind};
 use crate::sem::set::Set;
@@ -52,7 +50,7 @@ fn repair_locks(context: &Context) -> Result<(), Failure> {
     let lock_context = context.lock_context_of(&slot_guard);
     let mend = |lock: Place<RawCell>| -> Result<(), Fault> {
         let Some(holder) = holder_of(map, lock)? else { return Ok(()) };
-        let owner = match thread_at(layout, holder.slot) {
+        let owner = match layout.threads.row(holder.slot) {
             Ok(at) => load_word(map, field!(at, ThreadSlot, owner))?,
             Err(_) => 0,
         };
@@ -83,7 +81,7 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
     let mut parents = std::collections::HashSet::new();
     let mut rows = Vec::new();
     let look = |client: u32| -> Result<(Option<ClientState>, u32, u32, u32), Fault> {
-        let slot = client_at(layout, client)?;
+        let slot = layout.clients.row(client)?;
         Ok((
             load_state(map, field!(slot, ClientSlot, state))?,
             load_value(map, field!(slot, ClientSlot, domain))?,
@@ -134,7 +132,7 @@ fn domain_state_of(
     context: &Context,
     index: u32,
 ) -> Result<Option<(Option<DomainState>, u32)>, Fault> {
-    let Ok(slot) = domains::slot_at(context.pool().layout(), index) else { return Ok(None) };
+    let Ok(slot) = context.pool().layout().domains.row(index) else { return Ok(None) };
     let map = context.pool().map();
     let state = load_state(map, field!(slot, DomainSlot, state))?;
     Ok(Some((state, load_value(map, field!(slot, DomainSlot, epoch))?)))
@@ -153,19 +151,19 @@ fn repair_objects(context: &Context) -> Result<(), Failure> {
             let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Dying);
             match kind {
                 Kind::Segment if slot_state.is(ObjectState::Creating) => {
-                    let slot = table::segment_at(layout, index)?;
+                    let slot = layout.shm.row(index)?;
                     let maker = load_word(map, field!(slot, ShmSlot, maker))?;
                     if !is_somebody(context, maker)? {
                         create::abandon_segment(context, &lock_context, object_slot);
                     }
                 }
                 Kind::Semaphore if there => {
-                    let slot = table::set_at(layout, index)?;
+                    let slot = layout.sem.row(index)?;
                     let set = Set::read(context.pool(), object_slot, slot)?;
                     sem::serve::recover_set(context, &lock_context, &set)?;
                 }
                 Kind::Queue if there => {
-                    let queue = Queue::at(object_slot, table::queue_at(layout, index)?);
+                    let queue = Queue::at(object_slot, layout.msg.row(index)?);
                     msg::serve::recover_queue(context, &lock_context, &queue)?;
                 }
                 _ => {}
@@ -206,7 +204,7 @@ fn repair_counters(context: &Context) -> Result<(), Failure> {
                 }
                 used += 1;
                 if kind == Kind::Segment {
-                    let slot = table::segment_at(layout, index)?;
+                    let slot = layout.shm.row(index)?;
                     pages = pages.saturating_add(txn.get(field!(slot, ShmSlot, pages))?);
                 }
             }
@@ -230,7 +228,7 @@ fn repair_free_clients(context: &Context) -> Result<(), Failure> {
             "repair-free",
             |txn| {
                 let high = txn.get(field!(layout.registry, Registry, clients_high))?;
-                let slot = clients::client_at(layout, client)?;
+                let slot = layout.clients.row(client)?;
                 let free = txn.state(field!(slot, ClientSlot, state))? == Some(ClientState::Free);
                 if client < high && free && !clients::is_queued(txn, layout, client)? {
                     clients::free_client(txn, layout, client)?;

@@ -18,7 +18,6 @@ use crate::msg::ring::header_of;
 use crate::msg::ring_chunk::{ring_position, ring_position_in};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
-use crate::registry::table;
 
 /// A queue, where it lies in the table.
 #[derive(Clone, Copy)]
@@ -31,7 +30,7 @@ struct InTable {
 impl Checker<'_> {
     pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::queue_at(self.layout, index)?;
+            let slot = self.layout.msg.row(index)?;
             let mode = self.word(field!(slot, MsgSlot, mode))?;
             let in_use = RingInUse::of(mode);
             if in_use.is_none() && mode != QueueMode::List as u64 {
@@ -57,7 +56,7 @@ impl Checker<'_> {
     pub(super) fn long_rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let queues: BTreeSet<u32> = objects.of(Kind::Queue).map(|(index, _)| index).collect();
         for index in 0..self.layout.msg.count as u32 {
-            let slot = table::queue_at(self.layout, index)?;
+            let slot = self.layout.msg.row(index)?;
             let Some(unit) = self.get(field!(slot, MsgSlot, long_ring))?.checked_sub(1) else {
                 continue;
             };

@@ -9,13 +9,8 @@ use vshmem_wire::{
 use crate::check::checker::Checker;
 use crate::error::Failure;
 use crate::memory::dirty;
-use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};
-use crate::pool::clients::client_at;
+use crate::pool::chunk::{Chunk, IN_OBJECT, SLAB_UNITS};
 use crate::pool::open::Pool;
-use crate::pool::threads::thread_at;
-use crate::registry::attach_records::attach_at;
-use crate::registry::table;
-use crate::sem::set::undo_at;
 
 /// What is in use and what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,7 +73,7 @@ impl Checker<'_> {
             room.largest_free = room.largest_free.max(pages);
         }
         for slab in 0..self.layout.slab_meta.count as u32 {
-            let meta = chunk::slab_meta(self.layout, slab)?;
+            let meta = self.layout.slab_meta.row(slab)?;
             let class = self.get(field!(meta, SlabMeta, class))?;
             if class == 0 {
                 room.slabs_free += 1;
@@ -104,20 +99,20 @@ impl Checker<'_> {
         room.long_rings = self.count_long_rings()?;
         room.chunks_in_objects = room.chunks_in_objects.saturating_sub(room.long_rings);
         for thread in 0..self.layout.threads.count as u32 {
-            let at = thread_at(self.layout, thread)?;
+            let at = self.layout.threads.row(thread)?;
             let owner = self.word(field!(at, ThreadSlot, owner))?;
             room.threads += u32::from(owner != 0 && !self.pool.is_of_dead(owner)?);
         }
         for client in 0..self.layout.clients.count as u32 {
-            let state = self.state(field!(client_at(self.layout, client)?, ClientSlot, state))?;
+            let state = self.state(field!(self.layout.clients.row(client)?, ClientSlot, state))?;
             room.clients += u32::from(state != Some(ClientState::Free));
         }
         for record in 0..self.layout.attaches.count as u32 {
-            let at = attach_at(self.layout, record)?;
+            let at = self.layout.attaches.row(record)?;
             room.attaches += u32::from(self.get(field!(at, AttachSlot, segment))? != 0);
         }
         for record in 0..self.layout.undos.count as u32 {
-            let at = undo_at(self.layout, record)?;
+            let at = self.layout.undos.row(record)?;
             room.undos += u32::from(self.get(field!(at, UndoSlot, client))? != 0);
         }
         Ok(room)
@@ -126,7 +121,7 @@ impl Checker<'_> {
     fn count_long_rings(&self) -> Result<u32, Fault> {
         let mut rings = 0;
         for queue in 0..self.layout.msg.count as u32 {
-            let slot = table::queue_at(self.layout, queue)?;
+            let slot = self.layout.msg.row(queue)?;
             rings += u32::from(self.get(field!(slot, MsgSlot, long_ring))? != 0);
         }
         Ok(rings)

@@ -17,8 +17,6 @@ use crate::msg::message::{Header, Search};
 use crate::msg::mode::{AwaitedTypes, says_list};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
-use crate::pool::threads::thread_at;
-use crate::registry::table;
 use crate::sem::set;
 use crate::wait::wait_queue::WaitQueue;
 
@@ -31,7 +29,7 @@ impl Checker<'_> {
         let layout = self.layout;
         let mut seen = HashSet::new();
         for (index, slot_state) in objects.of(Kind::Semaphore) {
-            let slot = table::set_at(layout, index)?;
+            let slot = layout.sem.row(index)?;
             let wait_queue = set::wait_queue_of(slot);
             let place = (name_of(Kind::Semaphore), index);
             let waiters = self.wait_queue(place, WaitKind::Semaphore, wait_queue, &mut seen)?;
@@ -49,7 +47,7 @@ impl Checker<'_> {
             }
         }
         for (index, slot_state) in objects.of(Kind::Queue) {
-            let slot = table::queue_at(layout, index)?;
+            let slot = layout.msg.row(index)?;
             for kind in [WaitKind::Receive, WaitKind::Send, WaitKind::Notify] {
                 let wait_queue = crate::msg::queue::wait_queue_of(slot, kind);
                 let place = (name_of(Kind::Queue), index);
@@ -86,7 +84,7 @@ impl Checker<'_> {
                 ));
             }
             for thread in waiters {
-                let at = thread_at(self.layout, thread)?;
+                let at = self.layout.threads.row(thread)?;
                 let offset = self.plain(field!(at.address_wait(), AddressWait, offset))?;
                 if Bucket::of(self.layout, offset).map(|own| own.index) != Ok(index) {
                     self.wrong(format!(
@@ -108,7 +106,7 @@ impl Checker<'_> {
         let mut waiters = Vec::new();
         let (mut next, mut before) = (self.get(wait_queue.head)?, 0);
         while let Some(thread) = next.checked_sub(1) {
-            let Ok(at) = thread_at(self.layout, thread) else {
+            let Ok(at) = self.layout.threads.row(thread) else {
                 self.wrong(format!(
                     "the wait queue of {name} {object} leads to thread slot {thread}, which does not exist"
                 ));
@@ -154,7 +152,7 @@ impl Checker<'_> {
         slot: Place<SemSlot>,
         thread: u32,
     ) -> Result<(), Fault> {
-        let at = thread_at(self.layout, thread)?;
+        let at = self.layout.threads.row(thread)?;
         let semaphores = self.get(field!(slot, SemSlot, count))?;
         let unit = self.get(field!(slot, SemSlot, words))?;
         let Ok(base) = Chunk(unit).place::<RawCell>(self.layout) else {
@@ -232,7 +230,7 @@ impl Checker<'_> {
         wait_kind: WaitKind,
         kinds: &BTreeSet<i64>,
     ) -> Result<(), Fault> {
-        let at = thread_at(self.layout, thread)?;
+        let at = self.layout.threads.row(thread)?;
         let could = if wait_kind == WaitKind::Notify {
             // Whether it is told depends on what was there when the first message came.
             false

@@ -18,7 +18,7 @@ use crate::msg::posix::descriptors;
 use crate::pool::clients::{Process, is_in, slot_of, take_client, write_client};
 use crate::pool::domains::DomainIdentity;
 use crate::recovery::reap;
-use crate::registry::attach_records::{attach_at, count_at};
+use crate::registry::attach_records::count_at;
 use crate::shm::record::attach;
 
 /// Tries before a fork is refused because other threads attach and detach all the time.
@@ -198,7 +198,7 @@ fn copy_some(
             let is_all = same == copied.len();
             return Ok(step.ending(if is_all { Copied::All } else { Copied::Changed }));
         };
-        let at = attach_at(layout, record)?;
+        let at = layout.attaches.row(record)?;
         let held = txn.get(field!(at, AttachSlot, segment))?;
         if held == 0 || txn.get_word(field!(at, AttachSlot, client))? != from.word() {
             return Err(Fault::corrupt(at, "an attach record in a list that is not its client's"));

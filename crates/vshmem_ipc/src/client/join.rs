@@ -19,7 +19,7 @@ use crate::listing::client_rows;
 use crate::msg;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::{
-    Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
+    Process, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
 use crate::pool::domains::{self, DomainIdentity, Seek};
 use crate::pool::limits::limit_name;
@@ -79,7 +79,7 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
                 let mut used = [false; 128];
                 let high = txn.get(field!(layout.registry, Registry, clients_high))?;
                 for client in 0..high.min(layout.clients.count as u32) {
-                    let slot = client_at(layout, client)?;
+                    let slot = layout.clients.row(client)?;
                     if txn.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free) {
                         let domain = txn.get(field!(slot, ClientSlot, domain))?;
                         used[domain as usize & 127] = true;
@@ -116,7 +116,7 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
 
 /// A process that is only just joining stands as its domain does.
 pub(crate) fn bind_to_domain(context: &Context) -> Result<(), Fault> {
-    let slot = domains::slot_at(context.pool.layout(), context.domain())?;
+    let slot = context.pool.layout().domains.row(context.domain())?;
     let state_at = field!(slot, DomainSlot, state).cell();
     let state = load_cell(context.pool.map(), state_at)?;
     let epoch = load_value(context.pool.map(), field!(slot, DomainSlot, epoch))?;
@@ -139,7 +139,7 @@ pub(crate) fn enter(
     let (domain, epoch) = (context.domain(), context.epoch());
     let slot_guard = joining_slot_guard(context)?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let domain_slot = domains::slot_at(layout, domain)?;
+    let domain_slot = layout.domains.row(domain).map_err(Fault::from)?;
     let taken = with_lock(lock_context, pool.registry_lock(), "join", |txn| {
         // It may have been evicted since this process found it.
         if txn.state(field!(domain_slot, DomainSlot, state))? != Some(DomainState::Alive)
@@ -160,7 +160,7 @@ pub(crate) fn enter(
         let high_at = field!(layout.registry, Registry, clients_high);
         let high = txn.get(high_at)?.min(layout.clients.count as u32);
         for client in 0..high {
-            let slot = client_at(layout, client)?;
+            let slot = layout.clients.row(client)?;
             if txn.state(field!(slot, ClientSlot, state))? == Some(ClientState::Active)
                 && txn.get(field!(slot, ClientSlot, pid))? == process.pid
                 && txn.get(field!(slot, ClientSlot, domain))? == domain

@@ -6,7 +6,6 @@ use vshmem_wire::{AGENT_STARTER, DomainSlot};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::pool::domains;
 
 /// Whether this process has to start an agent for its domain: there is none, and no other process
 /// is about to start one. `exists` tells whether there is a process of a pid here.
@@ -20,8 +19,7 @@ pub(crate) fn must_start_agent(
     }
     let look = || -> Result<bool, Fault> {
         let map = context.pool.map();
-        let at =
-            field!(domains::slot_at(context.pool.layout(), context.domain())?, DomainSlot, agent);
+        let at = field!(context.pool.layout().domains.row(context.domain())?, DomainSlot, agent);
         let me = context.identity.pid.load(Ordering::Relaxed) | AGENT_STARTER;
         let now = load_value(map, at)?;
         if now == me {
@@ -42,8 +40,7 @@ pub(crate) fn must_start_agent(
 pub(crate) fn renounce_agent(context: &Context) {
     let renounce = || -> Result<bool, Fault> {
         let map = context.pool.map();
-        let at =
-            field!(domains::slot_at(context.pool.layout(), context.domain())?, DomainSlot, agent);
+        let at = field!(context.pool.layout().domains.row(context.domain())?, DomainSlot, agent);
         let me = context.identity.pid.load(Ordering::Relaxed) | AGENT_STARTER;
         if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
     };
@@ -54,7 +51,7 @@ pub(crate) fn renounce_agent(context: &Context) {
 /// Renews this domain's lease; for the agent.
 pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failure> {
     let renew = || -> Result<(), Fault> {
-        let slot = domains::slot_at(context.pool.layout(), context.domain())?;
+        let slot = context.pool.layout().domains.row(context.domain())?;
         let map = context.pool.map();
         for (at, value) in [
             (field!(slot, DomainSlot, renewed), seconds_now()),

@@ -4,7 +4,6 @@ use vshmem_mem::{AtomicU32, AtomicU64, Ordering};
 use vshmem_sync::{Fault, field, load_state, load_value};
 use vshmem_wire::{ClientId, DomainSlot, DomainState, ProcessRef};
 
-use crate::pool::domains;
 use crate::pool::open::Pool;
 
 /// Domain of a process that does not know its own yet.
@@ -59,7 +58,7 @@ impl Identity {
     /// Whether this domain is still an active member: it may have been evicted while it was
     /// paused.
     pub fn is_in_active_domain(&self, pool: &Pool) -> Result<bool, Fault> {
-        let slot = domains::slot_at(pool.layout(), self.domain.load(Ordering::Relaxed))?;
+        let slot = pool.layout().domains.row(self.domain.load(Ordering::Relaxed))?;
         let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         let epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
         Ok(state == Some(DomainState::Alive) && epoch == self.epoch.load(Ordering::Relaxed))

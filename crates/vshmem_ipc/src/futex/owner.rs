@@ -5,14 +5,13 @@ use vshmem_sync::{Fault, LockOwner, field};
 use vshmem_wire::{ClientSlot, ClientState, State};
 
 use crate::context::Context;
-use crate::pool::clients::client_at;
 
 /// Whether the client of a lock's owner has ended, or was evicted with its domain. If the owner
 /// names a slot that does not exist, a hostile member has written it: it counts as ended.
 pub(crate) fn has_ended(context: &Context, owner: LockOwner) -> bool {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let lives = || -> Result<bool, Fault> {
-        let slot = client_at(layout, owner.slot())?;
+        let slot = layout.clients.row(owner.slot())?;
         // Barrier ENDED of `vshmem_sync::process_shared`: pairs with the change of the state when
         // the client is reaped, before those who sleep are woken.
         let state_at = field!(slot, ClientSlot, state).cell();

@@ -9,7 +9,6 @@ use vshmem_wire::{AddressWait, Registry, ThreadSlot, WaitKind};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::futex::{Bucket, wake};
-use crate::pool::threads::thread_at;
 use crate::wait::sleep::polling_interval;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::{wait_queue, waker_cpus};
@@ -151,7 +150,7 @@ fn enter(
     offset: u64,
 ) -> Result<(), Fault> {
     let (layout, slot) = (context.pool().layout(), slot_guard.slot);
-    let at = thread_at(layout, slot)?;
+    let at = layout.threads.row(slot)?;
     let wait_queue = bucket.wait_queue();
     let process_ref = context.process_ref().pack();
     with_lock(context.lock_context_of(slot_guard), wait_queue.lock, "futex-wait", |txn| {

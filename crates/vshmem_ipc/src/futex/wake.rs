@@ -8,7 +8,6 @@ use vshmem_wire::{AddressWait, Layout, WaitState};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::futex::Bucket;
-use crate::pool::threads::thread_at;
 use crate::wait::doorbell;
 use crate::wait::wait_queue::{self, WakeList};
 
@@ -101,7 +100,7 @@ fn find(
     let most = AT_ONCE.min(most as usize);
     let (mut found, mut more) = (ArrayVec::new(), false);
     wait_queue::walk(txn, layout, bucket.wait_queue(), |txn, slot| {
-        let at = field!(thread_at(layout, slot)?.address_wait(), AddressWait, offset);
+        let at = field!(layout.threads.row(slot)?.address_wait(), AddressWait, offset);
         let sleeps_at = txn.lock_context().map.load(at, Ordering::Relaxed)?;
         if offset.is_none_or(|offset| offset == sleeps_at) {
             more = found.len() == most;

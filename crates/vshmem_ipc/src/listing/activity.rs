@@ -17,7 +17,6 @@ use crate::msg::queue::Queue;
 use crate::msg::status::sizes;
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::open::Pool;
-use crate::pool::threads::thread_at;
 use crate::registry::table;
 use crate::sem::set::{Set, last_operator};
 
@@ -48,15 +47,15 @@ fn object_activity(
     let (count, modulus) = match row.kind {
         // Each attach and each detach writes the number of attaches.
         Kind::Segment => {
-            let attached = field!(table::segment_at(layout, row.index)?, ShmSlot, attached);
+            let attached = field!(layout.shm.row(row.index)?, ShmSlot, attached);
             (map.load(attached.tag(), Ordering::Acquire)?, 0)
         }
         Kind::Semaphore => {
-            let slot = table::set_at(layout, row.index)?;
+            let slot = layout.sem.row(row.index)?;
             (Set::read(pool, object_slot, slot)?.operations(map)?, 0)
         }
         Kind::Queue => {
-            let queue = Queue::at(object_slot, table::queue_at(layout, row.index)?);
+            let queue = Queue::at(object_slot, layout.msg.row(row.index)?);
             seen = sizes(map, layout, &queue)?;
             (sent(map, layout, &queue)?.into(), 1 << 32)
         }
@@ -71,7 +70,7 @@ pub(crate) fn thread_activities(pool: &Pool) -> Result<Vec<ThreadActivity>, Fail
     let (map, layout) = (pool.map(), pool.layout());
     let mut rows = Vec::new();
     for slot in 0..layout.threads.count as u32 {
-        let at = thread_at(layout, slot)?;
+        let at = layout.threads.row(slot)?;
         let word =
             map.load(field!(at, ThreadSlot, waits), Ordering::Relaxed).map_err(Fault::from)?;
         let client = ClientId::of(load_word(map, field!(at, ThreadSlot, owner))?);
@@ -132,12 +131,12 @@ fn last_active(
 ) -> Result<Option<ProcessRef>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let last_at_queue = |field: fn(Place<MsgSlot>) -> Place<RawCell>| {
-        let slot = table::queue_at(layout, object_slot.index)?;
+        let slot = layout.msg.row(object_slot.index)?;
         load_value(map, field(slot)).map(ProcessRef::unpack)
     };
     let process_ref = match awaited {
         Awaited::Semaphore { number, .. } => {
-            let slot = table::set_at(layout, object_slot.index)?;
+            let slot = layout.sem.row(object_slot.index)?;
             let Ok(set) = Set::read(pool, object_slot, slot) else { return Ok(None) };
             if number >= set.count {
                 return Ok(None);

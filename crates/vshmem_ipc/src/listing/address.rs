@@ -22,7 +22,7 @@ pub(super) fn address_of(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<Ad
     let Some(inside) = offset.checked_sub(layout.data.offset()) else { return Ok(None) };
     let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
     for segment in 0..high.min(layout.shm.count as u32) {
-        let slot = table::segment_at(layout, segment)?;
+        let slot = layout.shm.row(segment)?;
         let slot_state = table::slot_state(map, slot.header())?;
         if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
             continue;

@@ -9,18 +9,15 @@ use vshmem_wire::{
 use crate::error::Failure;
 use crate::listing::address;
 use crate::listing::rows::{ClientRow, LocalClient, ObjectDetails, WaiterRow};
-use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
-use crate::pool::threads::thread_at;
-use crate::registry::attach_records::attach_at;
 
 pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut rows = Vec::new();
     for index in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, index)?;
+        let slot = layout.clients.row(index)?;
         // The client id first: if the slot gets a new owner now, the id no longer matches.
         let id = pool.client_id_in(index)?;
         let Some(state) = occupied(load_state(map, field!(slot, ClientSlot, state))?) else {
@@ -56,7 +53,7 @@ pub(crate) fn attaches_of(pool: &Pool, client: Place<ClientSlot>) -> Result<u32,
         let Some(record) = next.checked_sub(1) else {
             break;
         };
-        let at = attach_at(layout, record)?;
+        let at = layout.attaches.row(record)?;
         total = total.saturating_add(load_value(map, field!(at, AttachSlot, count))?);
         next = load_value(map, field!(at, AttachSlot, next))?;
     }
@@ -70,7 +67,7 @@ pub(crate) fn wait_files_of(pool: &Pool, uid: u32) -> Result<Vec<u32>, Failure> 
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         let mut numbers = Vec::new();
         for index in 0..high.min(layout.clients.count as u32) {
-            let slot = client_at(layout, index)?;
+            let slot = layout.clients.row(index)?;
             let number = load_value(map, field!(slot, ClientSlot, words_nonce))?;
             let owner = load_value(map, field!(slot, ClientSlot, words_uid))?;
             if number != 0 && owner == uid.wrapping_add(1) && !numbers.contains(&number) {
@@ -86,7 +83,7 @@ pub(crate) fn waiters(pool: &Pool) -> Result<Vec<WaiterRow>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let mut rows = Vec::new();
     for thread in 0..layout.threads.count as u32 {
-        let at = thread_at(layout, thread)?;
+        let at = layout.threads.row(thread)?;
         let owner = load_word(map, field!(at, ThreadSlot, owner))?;
         let wait = load_state(map, field!(at, ThreadSlot, wait))?;
         let Some(client) = ClientId::of(owner).and_then(ClientId::slot) else {
@@ -120,7 +117,7 @@ fn holders_of(pool: &Pool, held: u32) -> Result<Vec<(u32, u32)>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let mut rows = Vec::new();
     for record in 0..layout.attaches.count as u32 {
-        let at = attach_at(layout, record)?;
+        let at = layout.attaches.row(record)?;
         if load_value(map, field!(at, AttachSlot, segment))? == held {
             let client = load_word(map, field!(at, AttachSlot, client))?;
             let client = ClientId::of(client).and_then(ClientId::slot);
@@ -153,7 +150,7 @@ pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>
         let clients_high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         let mut found = Vec::new();
         for index in 0..clients_high.min(layout.clients.count as u32) {
-            let slot = client_at(layout, index)?;
+            let slot = layout.clients.row(index)?;
             // The client id first: if the slot gets a new owner now, the id no longer matches.
             let id = pool.client_id_in(index)?;
             let Some(state) = occupied(load_state(map, field!(slot, ClientSlot, state))?) else {

@@ -16,7 +16,7 @@ pub(crate) fn domains(pool: &Pool) -> Result<Vec<DomainRow>, Failure> {
         let clients = client_rows::clients(pool)?;
         let mut rows = Vec::new();
         for index in 0..pool.layout().domains.count as u32 {
-            let slot = domains::slot_at(pool.layout(), index)?;
+            let slot = pool.layout().domains.row(index)?;
             let state = match load_state(map, field!(slot, DomainSlot, state))? {
                 None | Some(DomainState::Free) => continue,
                 Some(state) => state,
@@ -55,7 +55,7 @@ pub(crate) fn domain_keys(pool: &Pool) -> Result<Vec<DomainKey>, Failure> {
     let look = || -> Result<Vec<DomainKey>, Fault> {
         let mut keys = Vec::new();
         for index in 0..pool.layout().domains.count as u32 {
-            let slot = domains::slot_at(pool.layout(), index)?;
+            let slot = pool.layout().domains.row(index)?;
             // The epoch first: if the slot gets a new owner now, the key no longer matches.
             let epoch = pool.epoch_of(index)?;
             let state = load_state(map, field!(slot, DomainSlot, state))?;
@@ -81,7 +81,7 @@ pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
         for index in 0..pool.layout().domains.count as u32 {
             // The epoch first, as above.
             let epoch = pool.epoch_of(index)?;
-            let slot = domains::slot_at(pool.layout(), index)?;
+            let slot = pool.layout().domains.row(index)?;
             if load_state(pool.map(), field!(slot, DomainSlot, state))? == Some(DomainState::Dead) {
                 dead.push((index, epoch));
             }
@@ -95,7 +95,7 @@ pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
 /// evicted.
 pub(crate) fn domain_epoch(pool: &Pool, index: u32) -> Result<Option<u32>, Failure> {
     let look = || -> Result<Option<u32>, Fault> {
-        let slot = domains::slot_at(pool.layout(), index)?;
+        let slot = pool.layout().domains.row(index)?;
         let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         let epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
         Ok((state == Some(DomainState::Alive)).then_some(epoch))

@@ -31,7 +31,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
     let process_ref = |at: Place<RawCell>| get(at).map(ProcessRef::unpack);
     let particulars = match row.kind {
         Kind::Segment => {
-            let slot = table::segment_at(layout, row.index)?;
+            let slot = layout.shm.row(row.index)?;
             let low = get(field!(slot, ShmSlot, size_low))?;
             let high = get(field!(slot, ShmSlot, size_high))?;
             let first = get(field!(slot, ShmSlot, first_page))?;
@@ -48,7 +48,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
             }
         }
         Kind::Semaphore => {
-            let slot = table::set_at(layout, row.index)?;
+            let slot = layout.sem.row(row.index)?;
             Particulars::Semaphore {
                 count: get(field!(slot, SemSlot, count))?,
                 operated: get(field!(slot, SemSlot, header.operated))?,
@@ -56,7 +56,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault>
             }
         }
         Kind::Queue => {
-            let slot = table::queue_at(layout, row.index)?;
+            let slot = layout.msg.row(row.index)?;
             let (count, bytes) = crate::msg::status::totals(map, pool.layout(), slot)?;
             Particulars::Queue {
                 bytes,

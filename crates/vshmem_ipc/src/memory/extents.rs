@@ -61,14 +61,10 @@ pub(crate) fn bin_at(layout: &Layout, bin: usize) -> Place<RawCell> {
     registry!(layout, page_bins).element(bin as u64)
 }
 
-pub(crate) fn slot_at(layout: &Layout, slot: u32) -> Result<Place<ExtentSlot>, Fault> {
-    layout.extents.at(slot).ok_or_else(|| Fault::corrupt(layout.extents.first(), "no such extent"))
-}
-
 /// One free extent over all pages.
 pub(crate) fn format(map: &Map, layout: &Layout) -> Result<(), Fault> {
     let pages = pages_in(layout);
-    let at = slot_at(layout, 0)?;
+    let at = layout.extents.row(0)?;
     map.store(at!(at, pages).word(), pages.into(), Ordering::Relaxed)?;
     map.store(at!(at, state).cell().word(), ExtentState::Free as u64, Ordering::Relaxed)?;
     map.store(bin_at(layout, bin_of(pages)).word(), 1, Ordering::Relaxed)?;
@@ -82,7 +78,7 @@ pub(crate) fn pages_in(layout: &Layout) -> u32 {
 }
 
 fn row(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<Row, Fault> {
-    let at = slot_at(layout, slot)?;
+    let at = layout.extents.row(slot)?;
     let row = Row {
         slot,
         at,
@@ -112,7 +108,7 @@ fn free_row(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<Row, Fault>
 fn take_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<u32, Fault> {
     let unused_at = registry!(layout, extents_unused);
     let slot = if let Some(slot) = txn.get(unused_at)?.checked_sub(1) {
-        let next = txn.get(at!(slot_at(layout, slot)?, next))?;
+        let next = txn.get(at!(layout.extents.row(slot)?, next))?;
         txn.set(unused_at, next)?;
         slot
     } else {
@@ -124,7 +120,7 @@ fn take_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<u32, Fault> {
         txn.set(high_at, high + 1)?;
         high
     };
-    let at = slot_at(layout, slot)?;
+    let at = layout.extents.row(slot)?;
     if txn.state(at!(at, state))? != Some(ExtentState::Unused) {
         return Err(Fault::corrupt(at, "an unused extent slot that is in use"));
     }
@@ -132,7 +128,7 @@ fn take_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<u32, Fault> {
 }
 
 fn drop_slot(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<(), Fault> {
-    let at = slot_at(layout, slot)?;
+    let at = layout.extents.row(slot)?;
     let unused_at = registry!(layout, extents_unused);
     let head = txn.get(unused_at)?;
     txn.update_state(at!(at, state), ExtentState::Unused)?;
@@ -142,13 +138,13 @@ fn drop_slot(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<(), Fault>
 
 /// Hangs a free extent into the bin of its size.
 fn link(txn: &mut Txn<'_>, layout: &Layout, slot: u32, pages: u32) -> Result<(), Fault> {
-    let at = slot_at(layout, slot)?;
+    let at = layout.extents.row(slot)?;
     let bin = bin_at(layout, bin_of(pages));
     let head = txn.get(bin)?;
     txn.update(at!(at, next), head)?;
     txn.update(at!(at, previous), 0)?;
     if let Some(head) = head.checked_sub(1) {
-        txn.set(at!(slot_at(layout, head)?, previous), slot + 1)?;
+        txn.set(at!(layout.extents.row(head)?, previous), slot + 1)?;
     }
     txn.set(bin, slot + 1)
 }
@@ -157,19 +153,19 @@ fn unlink(txn: &mut Txn<'_>, layout: &Layout, row: &Row) -> Result<(), Fault> {
     let next = txn.get(at!(row.at, next))?;
     let previous = txn.get(at!(row.at, previous))?;
     if let Some(next) = next.checked_sub(1) {
-        txn.set(at!(slot_at(layout, next)?, previous), previous)?;
+        txn.set(at!(layout.extents.row(next)?, previous), previous)?;
     }
     match previous.checked_sub(1) {
-        Some(previous) => txn.set(at!(slot_at(layout, previous)?, next), next),
+        Some(previous) => txn.set(at!(layout.extents.row(previous)?, next), next),
         None => txn.set(bin_at(layout, bin_of(row.pages)), next),
     }
 }
 
 /// Says what lies behind an extent, to both sides.
 fn join(txn: &mut Txn<'_>, layout: &Layout, slot: u32, after: u32) -> Result<(), Fault> {
-    txn.update(at!(slot_at(layout, slot)?, after), after)?;
+    txn.update(at!(layout.extents.row(slot)?, after), after)?;
     if let Some(after) = after.checked_sub(1) {
-        txn.update(at!(slot_at(layout, after)?, before), slot + 1)?;
+        txn.update(at!(layout.extents.row(after)?, before), slot + 1)?;
     }
     Ok(())
 }
@@ -190,18 +186,18 @@ fn carve(
         let slot = take_slot(txn, layout)?;
         txn.update(at!(free.at, pages), front)?;
         link(txn, layout, free.slot, front)?;
-        txn.update(at!(slot_at(layout, slot)?, first), start)?;
+        txn.update(at!(layout.extents.row(slot)?, first), start)?;
         join(txn, layout, free.slot, slot + 1)?;
         slot
     } else {
         free.slot
     };
-    let at = slot_at(layout, slot)?;
+    let at = layout.extents.row(slot)?;
     txn.update_state(at!(at, state), state)?;
     txn.update(at!(at, pages), pages)?;
     if end < free.end() {
         let rest = take_slot(txn, layout)?;
-        let rest_at = slot_at(layout, rest)?;
+        let rest_at = layout.extents.row(rest)?;
         txn.update_state(at!(rest_at, state), ExtentState::Free)?;
         txn.update(at!(rest_at, first), end)?;
         txn.update(at!(rest_at, pages), free.end() - end)?;
@@ -314,7 +310,7 @@ fn dissolve(
             after = neighbour.after;
         }
     }
-    let at = slot_at(layout, slot)?;
+    let at = layout.extents.row(slot)?;
     txn.update_state(at!(at, state), ExtentState::Free)?;
     txn.update(at!(at, pages), total)?;
     join(txn, layout, slot, after)?;

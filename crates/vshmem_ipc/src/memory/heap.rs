@@ -17,7 +17,7 @@ use vshmem_wire::{
 
 use crate::context::Context;
 use crate::context::chunk_cache::ChunkCache;
-use crate::pool::chunk::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS, slab_meta};
+use crate::pool::chunk::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::pool::open::Pool;
 
 /// How often an allocation tries again with slabs that it has reclaimed and others were faster to
@@ -49,7 +49,7 @@ pub(crate) fn allocate(
     let start = (hint / SLAB_UNITS).min(slabs - 1);
     for step in 0..slabs {
         let slab = (start + step) % slabs;
-        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        let class_at = field!(layout.slab_meta.row(slab)?, SlabMeta, class);
         if load_value(pool.map(), class_at)? != wanted {
             continue;
         }
@@ -84,7 +84,7 @@ fn take_slab(
     // before this one has had anything from it.
     with_lock(*lock_context, pool.registry_lock(), "heap-slab", |txn| {
         for slab in 0..layout.slab_meta.count as u32 {
-            let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+            let class_at = field!(layout.slab_meta.row(slab)?, SlabMeta, class);
             let chunk = Chunk(slab * SLAB_UNITS);
             let owner = chunk.owner(layout)?;
             if txn.get(class_at)? == 0 && txn.get_word(owner)? == 0 {
@@ -111,7 +111,7 @@ pub(crate) fn allocate_ring(
     let slabs = layout.slab_meta.count as u32;
     let mut of_rings = 0;
     for slab in 0..slabs {
-        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        let class_at = field!(layout.slab_meta.row(slab)?, SlabMeta, class);
         if load_value(pool.map(), class_at)? == RING_CLASS as u32 + 1 {
             of_rings += 1;
             let claimed = claim_in(pool, context.client_id(), slab, RING_CLASS, 0)?;
@@ -138,7 +138,7 @@ fn claim_in(
     let layout = pool.layout();
     let units = CHUNK_CLASSES[class];
     let chunks = SLAB_UNITS / units;
-    let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+    let class_at = field!(layout.slab_meta.row(slab)?, SlabMeta, class);
     for step in 0..chunks {
         let nth = (from / units + step) % chunks;
         let chunk = Chunk(slab * SLAB_UNITS + nth * units);
@@ -206,7 +206,7 @@ fn allocate_run(
         let found = with_lock(*lock_context, pool.registry_lock(), "heap-run", |txn| {
             let mut free = 0;
             for slab in 0..slabs {
-                let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+                let class_at = field!(layout.slab_meta.row(slab)?, SlabMeta, class);
                 let owner = Chunk(slab * SLAB_UNITS).owner(layout)?;
                 let usable = txn.get(class_at)? == 0 && (free > 0 || txn.get_word(owner)? == 0);
                 free = if usable { free + 1 } else { 0 };
@@ -216,9 +216,9 @@ fn allocate_run(
                 let first = slab + 1 - length;
                 for inner in first..=slab {
                     let class = if inner == first { SlabMeta::RUN } else { SlabMeta::TAIL };
-                    txn.set(field!(slab_meta(layout, inner)?, SlabMeta, class), class)?;
+                    txn.set(field!(layout.slab_meta.row(inner)?, SlabMeta, class), class)?;
                 }
-                txn.update(field!(slab_meta(layout, first)?, SlabMeta, run), length)?;
+                txn.update(field!(layout.slab_meta.row(first)?, SlabMeta, run), length)?;
                 let chunk = Chunk(first * SLAB_UNITS);
                 txn.set_word(chunk.owner(layout)?, client.word())?;
                 return Ok(Some(chunk));
@@ -241,7 +241,7 @@ pub(crate) fn release(
     chunk: Chunk,
 ) -> Result<(), Fault> {
     let layout = pool.layout();
-    let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
+    let slab = layout.slab_meta.row(chunk.0 / SLAB_UNITS)?;
     let class = load_value(pool.map(), field!(slab, SlabMeta, class))?;
     if class == SlabMeta::RUN {
         return release_run(pool, lock_context, chunk, client.word());
@@ -264,7 +264,7 @@ pub(crate) fn discard(
     chunk: Chunk,
     owner: u64,
 ) -> Result<(), Fault> {
-    let slab = slab_meta(pool.layout(), chunk.0 / SLAB_UNITS)?;
+    let slab = pool.layout().slab_meta.row(chunk.0 / SLAB_UNITS)?;
     if load_value(pool.map(), field!(slab, SlabMeta, class))? == SlabMeta::RUN {
         return release_run(pool, lock_context, chunk, owner);
     }
@@ -285,13 +285,13 @@ fn release_run(
         if txn.get_word(owner_at)? != owner {
             return Ok(());
         }
-        let length = txn.get(field!(slab_meta(layout, first)?, SlabMeta, run))?;
+        let length = txn.get(field!(layout.slab_meta.row(first)?, SlabMeta, run))?;
         if length > LONGEST_RUN {
             return Err(Fault::corrupt(owner_at, "a run of slabs that cannot be"));
         }
         txn.set(owner_at, 0)?;
         for slab in first..first + length {
-            txn.set(field!(slab_meta(layout, slab)?, SlabMeta, class), 0)?;
+            txn.set(field!(layout.slab_meta.row(slab)?, SlabMeta, class), 0)?;
         }
         Ok(())
     })
@@ -304,7 +304,7 @@ fn reclaim(context: &Context, lock_context: &LockContext<'_>) -> Result<bool, Fa
     let map = pool.map();
     let mut freed = reclaim_dead(context, lock_context)?;
     for slab in 0..layout.slab_meta.count as u32 {
-        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        let class_at = field!(layout.slab_meta.row(slab)?, SlabMeta, class);
         let class = load_value(map, class_at)?;
         let Some(&units) = class.checked_sub(1).and_then(|c| CHUNK_CLASSES.get(c as usize)) else {
             continue;
@@ -384,7 +384,7 @@ pub(crate) fn reclaim_slab(
     let pool = context.pool();
     let layout = pool.layout();
     let map = pool.map();
-    let class = load_value(map, field!(slab_meta(layout, slab)?, SlabMeta, class))?;
+    let class = load_value(map, field!(layout.slab_meta.row(slab)?, SlabMeta, class))?;
     let first = slab * SLAB_UNITS;
     let first_owner = load_word(map, Chunk(first).owner(layout)?)?;
     let mut freed = false;
@@ -443,16 +443,16 @@ pub(crate) fn free_from_object(
 ) -> Result<(), Fault> {
     pass(txn, layout, chunk, IN_OBJECT, 0)?;
     let first = chunk.0 / SLAB_UNITS;
-    let class_at = field!(slab_meta(layout, first)?, SlabMeta, class);
+    let class_at = field!(layout.slab_meta.row(first)?, SlabMeta, class);
     if txn.get(class_at)? != SlabMeta::RUN {
         return Ok(());
     }
-    let length = txn.get(field!(slab_meta(layout, first)?, SlabMeta, run))?;
+    let length = txn.get(field!(layout.slab_meta.row(first)?, SlabMeta, run))?;
     if length > LONGEST_RUN {
         return Err(Fault::corrupt(class_at, "a run of slabs that cannot be"));
     }
     for slab in first..first + length {
-        txn.set(field!(slab_meta(layout, slab)?, SlabMeta, class), 0)?;
+        txn.set(field!(layout.slab_meta.row(slab)?, SlabMeta, class), 0)?;
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ impl Request for QueueRequest {
             let Some(object_slot) = table::take_slot(txn, layout, Kind::Queue)? else {
                 return Ok(Abandon(pool.full(limit_name!(msgmni), Errno::NOSPC)));
             };
-            let slot = table::queue_at(layout, object_slot.index)?;
+            let slot = layout.msg.row(object_slot.index)?;
             let queue = Queue::at(object_slot, slot);
             let limit = pool.geometry().msgmnb;
             let new = NewQueue { limit, most_messages: 0, most_bytes: 0 };

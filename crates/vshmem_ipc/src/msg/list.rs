@@ -8,7 +8,6 @@ use crate::msg::count::lengthen;
 use crate::msg::message::{Header, Search};
 use crate::msg::queue::{Queue, at};
 use crate::pool::chunk::Chunk;
-use crate::pool::threads::thread_at;
 use crate::wait::wait_queue::{self, WaitQueue, WakeList};
 
 /// The last message of the list: the tail says it only as long as there is one.
@@ -197,7 +196,7 @@ pub(crate) fn retry(
             more = true;
             return Ok(false);
         }
-        if wanted(txn, thread_at(layout, slot)?)? {
+        if wanted(txn, layout.threads.row(slot)?)? {
             wait_queue::dequeue(txn, layout, wait_queue, slot, state, result)?;
             wakes.add(slot);
         }

@@ -23,7 +23,6 @@ use vshmem_wire::{
 use crate::msg::message::Search;
 use crate::msg::queue::{Queue, at};
 use crate::pool::chunk::Chunk;
-use crate::pool::threads::thread_at;
 use crate::wait::wait_queue;
 
 /// The ring that a queue uses.
@@ -204,7 +203,7 @@ impl AwaitedTypes {
             return Ok(awaited_types);
         }
         wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
-            let at = thread_at(layout, slot)?;
+            let at = layout.threads.row(slot)?;
             let map = txn.lock_context().map;
             let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
             let mtype =

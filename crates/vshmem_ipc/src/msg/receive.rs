@@ -20,7 +20,6 @@ use crate::msg::wait_with_ring::{self, Joined};
 use crate::msg::waiters::{self, Deliver, ReceiveFilter};
 use crate::msg::{fast_receive, serve};
 use crate::pool::chunk::Chunk;
-use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
@@ -305,7 +304,7 @@ fn await_turn(
 
 /// The message that a sender has handed to this waiter.
 fn handed(context: &Context, slot_guard: &SlotGuard<'_>) -> Result<Chunk, Failure> {
-    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
+    let at = context.pool().layout().threads.row(slot_guard.slot)?;
     let unit = load_value(context.pool().map(), field!(at, ThreadSlot, message))?;
     let chunk = unit.checked_sub(1).map(Chunk);
     Ok(chunk.ok_or(Fault::corrupt(at, "a waiter that was served with nothing"))?)

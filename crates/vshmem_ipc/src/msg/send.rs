@@ -24,7 +24,6 @@ use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
 use crate::msg::{ring, serve};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
-use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
@@ -302,7 +301,7 @@ fn put_in_list(
         if no_wait {
             return Ok(CommitThenFail(Errno::AGAIN));
         }
-        let at = thread_at(layout, slot_guard.slot)?;
+        let at = layout.threads.row(slot_guard.slot)?;
         let map = txn.lock_context().map;
         map.store(field!(at.send_wait(), SendWait, size), header.size, Ordering::Relaxed)?;
         txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;

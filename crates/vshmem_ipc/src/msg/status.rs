@@ -134,7 +134,7 @@ pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
     let high = load_value(map, per_kind!(layout, high_water, Kind::Queue))?;
     let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };
     for index in 0..high.min(layout.msg.count as u32) {
-        let slot = table::queue_at(layout, index)?;
+        let slot = layout.msg.row(index)?;
         if table::slot_state(map, slot.header())?.is(ObjectState::Live) {
             let (messages, bytes) = totals(map, layout, slot)?;
             info.messages = info.messages.saturating_add(messages);

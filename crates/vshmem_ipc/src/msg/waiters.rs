@@ -13,7 +13,6 @@ use crate::msg::message::{Header, Search};
 use crate::msg::queue::{Queue, Receive, at};
 use crate::msg::ring::enter_ring;
 use crate::pool::chunk::Chunk;
-use crate::pool::threads::thread_at;
 use crate::wait::wait_queue::{self, WakeList, result_of};
 
 /// Takes a message: its type, its size, and a way to copy its payload. Returns what msgrcv does.
@@ -71,7 +70,7 @@ pub(crate) fn join_receivers(
     slot_guard: &SlotGuard<'_>,
 ) -> Result<(), Fault> {
     let layout = context.pool().layout();
-    let at = thread_at(layout, slot_guard.slot)?;
+    let at = layout.threads.row(slot_guard.slot)?;
     let map = txn.lock_context().map;
     let (mode, mtype) = wanted.search.pack();
     map.store(field!(at.receive_wait(), ReceiveWait, mode), mode, Ordering::Relaxed)?;
@@ -112,7 +111,7 @@ pub(crate) fn hand_over(
     let mut handed = Handed::No;
     let mut plain = false;
     wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
-        let at = thread_at(layout, slot)?;
+        let at = layout.threads.row(slot)?;
         let map = txn.lock_context().map;
         let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
         let mtype = map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;

@@ -53,17 +53,10 @@ impl Chunk {
     }
 }
 
-pub(crate) fn slab_meta(layout: &Layout, slab: u32) -> Result<Place<SlabMeta>, Fault> {
-    layout
-        .slab_meta
-        .at(slab)
-        .ok_or_else(|| Fault::corrupt(layout.slab_meta.first(), "no such slab"))
-}
-
 /// Bytes of a chunk of a slab that serves a class; none of any other.
 #[inline]
 pub(crate) fn bytes_of(map: &Map, layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
-    let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
+    let slab = layout.slab_meta.row(chunk.0 / SLAB_UNITS)?;
     let class = load_value(map, field!(slab, SlabMeta, class))?;
     let units = class.checked_sub(1).and_then(|class| CHUNK_CLASSES.get(class as usize));
     Ok(units.map_or(0, |units| u64::from(*units) * UNIT_BYTES))

@@ -54,17 +54,9 @@ pub(crate) fn start_in(txn: &mut Txn<'_>, slot: Place<ClientSlot>) -> Result<u64
     Ok(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Offset of a client slot.
-pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<Place<ClientSlot>, Fault> {
-    layout
-        .clients
-        .at(index)
-        .ok_or_else(|| Fault::corrupt(layout.clients.first(), "no such client slot"))
-}
-
 /// Offset of a client's slot, also when it has another client by now.
 pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<Place<ClientSlot>, Fault> {
-    client_at(layout, client.slot().unwrap_or(u32::MAX))
+    Ok(layout.clients.row(client.slot().unwrap_or(u32::MAX))?)
 }
 
 /// Takes the client slot that has been free for longest, and returns the id of the client that is
@@ -77,7 +69,7 @@ pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<C
     let high_at = field!(layout.registry, Registry, clients_high);
     let index = match txn.get(first_at)?.checked_sub(1) {
         Some(index) => {
-            let next = txn.get(field!(client_at(layout, index)?, ClientSlot, next))?;
+            let next = txn.get(field!(layout.clients.row(index)?, ClientSlot, next))?;
             txn.set(first_at, next)?;
             if next == 0 {
                 txn.set(last_at, 0)?;
@@ -93,7 +85,7 @@ pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<C
             high
         }
     };
-    let slot = client_at(layout, index)?;
+    let slot = layout.clients.row(index)?;
     if txn.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free) {
         return Err(Fault::corrupt(slot, "a client in the queue of free slots"));
     }
@@ -115,7 +107,7 @@ pub(crate) fn is_queued(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Resul
         if queued == index {
             return Ok(true);
         }
-        next = txn.get(field!(client_at(layout, queued)?, ClientSlot, next))?;
+        next = txn.get(field!(layout.clients.row(queued)?, ClientSlot, next))?;
     }
     Err(Fault::corrupt(layout.registry, "a queue of free client slots without an end"))
 }
@@ -126,11 +118,11 @@ pub(crate) fn free_client(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Res
         field!(layout.registry, Registry, free_clients),
         field!(layout.registry, Registry, free_clients_last),
     );
-    let slot = client_at(layout, index)?;
+    let slot = layout.clients.row(index)?;
     txn.set_state(field!(slot, ClientSlot, state), ClientState::Free)?;
     txn.update(field!(slot, ClientSlot, next), 0)?;
     match txn.get(last_at)?.checked_sub(1) {
-        Some(last) => txn.set(field!(client_at(layout, last)?, ClientSlot, next), index + 1)?,
+        Some(last) => txn.set(field!(layout.clients.row(last)?, ClientSlot, next), index + 1)?,
         None => txn.set(first_at, index + 1)?,
     }
     txn.set(last_at, index + 1)
@@ -158,7 +150,7 @@ pub(crate) fn write_client(
 impl Pool {
     /// The client that is in a slot now.
     pub(crate) fn client_id_in(&self, index: u32) -> Result<ClientId, Fault> {
-        let slot = client_at(self.layout(), index)?;
+        let slot = self.layout().clients.row(index)?;
         Ok(ClientId::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
     }
 

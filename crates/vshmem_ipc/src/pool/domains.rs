@@ -1,9 +1,7 @@
 //! The domain table: the kernels (and PID namespaces) that use the pool.
 
 use vshmem_sync::{Fault, Txn, field, load_state, load_value};
-use vshmem_wire::{
-    DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, Place, RATES, domain_digest,
-};
+use vshmem_wire::{DOMAIN_NAME_CELLS, DomainSlot, DomainState, Place, RATES, domain_digest};
 
 use crate::pool::open::Pool;
 use crate::pool::superblock::Text;
@@ -24,13 +22,6 @@ pub struct DomainIdentity {
     pub named: bool,
 }
 
-pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<Place<DomainSlot>, Fault> {
-    layout
-        .domains
-        .at(index)
-        .ok_or_else(|| Fault::corrupt(layout.domains.first(), "no such domain slot"))
-}
-
 /// The domains that are alive, `own` left out: their numbers and slots.
 pub(crate) fn other_alive_domains(
     pool: &Pool,
@@ -39,7 +30,7 @@ pub(crate) fn other_alive_domains(
     // `None` behind the last: slots are taken from the first on, so those behind one that has never
     // been taken are free.
     let look = |index| -> Result<Option<Option<DomainState>>, Fault> {
-        let slot = slot_at(pool.layout(), index)?;
+        let slot = pool.layout().domains.row(index)?;
         let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         let never = state == Some(DomainState::Free)
             && load_value(pool.map(), field!(slot, DomainSlot, epoch))? == 0;
@@ -48,7 +39,7 @@ pub(crate) fn other_alive_domains(
     let states = (0..pool.layout().domains.count as u32).map(look).map_while(Result::transpose);
     (0..).zip(states).filter_map(move |(index, state)| match state {
         Ok(Some(DomainState::Alive)) if index != own => {
-            Some(slot_at(pool.layout(), index).map(|slot| (index, slot)))
+            pool.layout().domains.at(index).map(|slot| Ok((index, slot)))
         }
         Ok(_) => None,
         Err(fault) => Some(Err(fault)),
@@ -57,7 +48,7 @@ pub(crate) fn other_alive_domains(
 
 /// Digest of the domain in a slot: what its joining processes are called by.
 pub(crate) fn digest_at(pool: &Pool, index: u32) -> Result<u64, Fault> {
-    let slot = slot_at(pool.layout(), index)?;
+    let slot = pool.layout().domains.row(index)?;
     let namespace = load_value(pool.map(), field!(slot, DomainSlot, pid_namespace))?;
     Ok(domain_digest(boot_of(pool, index)?, namespace))
 }
@@ -83,7 +74,7 @@ fn name_words(name: &str) -> [u32; DOMAIN_NAME_CELLS] {
 
 /// Boot id in a slot.
 pub(crate) fn boot_of(pool: &Pool, index: u32) -> Result<[u32; 4], Fault> {
-    let slot = slot_at(pool.layout(), index)?;
+    let slot = pool.layout().domains.row(index)?;
     let mut boot = [0; 4];
     for (i, word) in boot.iter_mut().enumerate() {
         *word = load_value(pool.map(), field!(slot, DomainSlot, boot_id).element(i as u64))?;
@@ -93,7 +84,7 @@ pub(crate) fn boot_of(pool: &Pool, index: u32) -> Result<[u32; 4], Fault> {
 
 /// Name in a slot.
 pub(crate) fn name_of(pool: &Pool, index: u32) -> Result<String, Fault> {
-    let slot = slot_at(pool.layout(), index)?;
+    let slot = pool.layout().domains.row(index)?;
     let mut bytes = Vec::new();
     for i in 0..DOMAIN_NAME_CELLS as u64 {
         let word = load_value(pool.map(), field!(slot, DomainSlot, name).element(i))?;
@@ -104,7 +95,7 @@ pub(crate) fn name_of(pool: &Pool, index: u32) -> Result<String, Fault> {
 
 /// Bandwidths in a slot.
 pub(crate) fn rates_of(pool: &Pool, index: u32) -> Result<[u32; RATES], Fault> {
-    let slot = slot_at(pool.layout(), index)?;
+    let slot = pool.layout().domains.row(index)?;
     let mut rates = [0; RATES];
     for (i, rate) in rates.iter_mut().enumerate() {
         *rate = load_value(pool.map(), field!(slot, DomainSlot, rates).element(i as u64))?;
@@ -140,7 +131,7 @@ pub(crate) fn seek(
     let name = name_words(&identity.name);
     let (mut free, mut empty) = (None, None);
     for index in 0..layout.domains.count as u32 {
-        let slot = slot_at(layout, index)?;
+        let slot = layout.domains.row(index)?;
         let state = txn.state(field!(slot, DomainSlot, state))?;
         if state == Some(DomainState::Alive) || state == Some(DomainState::Evicted) {
             let same_boot = (0..4).try_fold(true, |same, i| {
@@ -182,7 +173,7 @@ pub(crate) fn seek(
     let Some(index) = free.or(empty) else {
         return Ok(Seek::Full);
     };
-    write_domain(txn, slot_at(layout, index)?, identity, now)?;
+    write_domain(txn, layout.domains.row(index)?, identity, now)?;
     Ok(Seek::Taken(index))
 }
 
@@ -237,7 +228,7 @@ impl DomainSet {
 impl Pool {
     /// Boot epoch of the domain that is in a slot now.
     pub(crate) fn epoch_of(&self, index: u32) -> Result<u32, Fault> {
-        let slot = slot_at(self.layout(), index)?;
+        let slot = self.layout().domains.row(index)?;
         load_value(self.map(), field!(slot, DomainSlot, epoch))
     }
 }

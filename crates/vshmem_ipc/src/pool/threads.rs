@@ -1,16 +1,9 @@
 //! The thread table.
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ClientId, Layout, Place, ThreadSlot};
+use vshmem_wire::{ClientId, Place, ThreadSlot};
 
 use crate::pool::open::Pool;
-
-pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<Place<ThreadSlot>, Fault> {
-    layout
-        .threads
-        .at(slot)
-        .ok_or_else(|| Fault::corrupt(layout.threads.first(), "no such thread slot"))
-}
 
 /// A thread slot and whose it was when it was found.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +19,7 @@ impl Pool {
     pub(crate) fn free_dead_threads(&self) -> Result<bool, Fault> {
         let mut freed = false;
         for thread in 0..self.layout().threads.count as u32 {
-            let at = thread_at(self.layout(), thread)?;
+            let at = self.layout().threads.row(thread)?;
             freed |= self.free_if_dead(field!(at, ThreadSlot, owner))?;
         }
         Ok(freed)

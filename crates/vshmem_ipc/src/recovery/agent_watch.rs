@@ -13,7 +13,6 @@ use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::id::Kind;
-use crate::pool::threads::thread_at;
 use crate::recovery::objects;
 use crate::wait::domain_users;
 
@@ -43,7 +42,7 @@ fn objects_slept_at(context: &Context) -> Result<BTreeSet<(Kind, u32)>, Fault> {
         {
             continue;
         }
-        let at = thread_at(layout, slot)?;
+        let at = layout.threads.row(slot)?;
         if load_state(map, field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting) {
             let kind = load_state(map, field!(at, ThreadSlot, kind))?;
             let object = load_value(map, field!(at, ThreadSlot, object))?;

@@ -11,10 +11,9 @@ use vshmem_wire::{
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::pool::clients::{self, client_at, slot_of};
+use crate::pool::clients::{self, slot_of};
 use crate::pool::domains;
 use crate::pool::id::Kind;
-use crate::pool::threads::thread_at;
 use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{reap, threads};
 use crate::wait::doorbell;
@@ -67,7 +66,7 @@ pub(crate) fn reap_domain_from(
 ) -> Result<(), Fault> {
     let pool = context.pool();
     let lock_context = context.lock_context_of(slot_guard);
-    let slot = domains::slot_at(pool.layout(), domain)?;
+    let slot = pool.layout().domains.row(domain)?;
     let there = with_lock(lock_context, pool.registry_lock(), "reap-domain", |txn| {
         let state_at = field!(slot, DomainSlot, state);
         if txn.state(state_at)? == Some(DomainState::Free)
@@ -126,7 +125,7 @@ fn is_of_another_domain(context: &Context, dead: u32, digest: u64) -> Result<boo
     }
     let (layout, map) = (context.pool().layout(), context.pool().map());
     for other in (0..layout.domains.count as u32).filter(|other| *other != dead) {
-        let state_at = field!(domains::slot_at(layout, other)?, DomainSlot, state);
+        let state_at = field!(layout.domains.row(other)?, DomainSlot, state);
         let lives = load_state(map, state_at)? == Some(DomainState::Alive);
         if lives && domains::digest_at(context.pool(), other)? == digest {
             return Ok(true);
@@ -171,7 +170,7 @@ fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientId
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut clients = Vec::new();
     for client in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, client)?;
+        let slot = layout.clients.row(client)?;
         // The client id first: if the slot gets a new owner now, the id no longer matches.
         let id = context.pool().client_id_in(client)?;
         let same = load_state(map, field!(slot, ClientSlot, state))? != Some(ClientState::Free)
@@ -220,7 +219,7 @@ fn break_locks(
     vshmem_mem::fence(Ordering::SeqCst);
     for lock in std::iter::once(pool.registry_lock()).chain(objects).chain(buckets) {
         let Some(holder) = holder_of(map, lock)? else { continue };
-        let Ok(thread) = thread_at(layout, holder.slot) else { continue };
+        let Ok(thread) = layout.threads.row(holder.slot) else { continue };
         let owner = load_word(map, field!(thread, ThreadSlot, owner))?;
         if is_out(context, owner, domain)? {
             with_lock(*lock_context, lock, "evict-lock", |_| Ok(()))?;

@@ -10,7 +10,7 @@ use vshmem_wire::{ClientSlot, ClientState, Registry};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::pool::clients::{self, client_at, slot_of};
+use crate::pool::clients::{self, slot_of};
 use crate::recovery::reap;
 
 /// Notes that this process is about to end.
@@ -54,7 +54,7 @@ fn reap_announced(
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let (mut found, mut others_leave) = (false, false);
     for index in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, index)?;
+        let slot = layout.clients.row(index)?;
         // The client id first: if the slot changes hands after this, the reaping finds another one
         // there.
         let client = context.pool().client_id_in(index)?;
@@ -86,7 +86,7 @@ fn clear_exiting(context: &Context, lock_context: &LockContext<'_>) -> Result<()
     with_lock(*lock_context, context.pool().registry_lock(), "clear-exiting", |txn| {
         let high = txn.get(field!(layout.registry, Registry, clients_high))?;
         for index in 0..high.min(layout.clients.count as u32) {
-            let slot = client_at(layout, index)?;
+            let slot = layout.clients.row(index)?;
             if txn.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free)
                 && txn.get(field!(slot, ClientSlot, leaving))? != 0
             {

@@ -26,11 +26,11 @@ pub(crate) fn recover_object(
     let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
     match kind {
         Kind::Semaphore => {
-            let set = Set::read(context.pool(), object_slot, table::set_at(layout, index)?)?;
+            let set = Set::read(context.pool(), object_slot, layout.sem.row(index)?)?;
             sem::serve::recover_set(context, lock_context, &set)
         }
         _ => {
-            let queue = Queue::at(object_slot, table::queue_at(layout, index)?);
+            let queue = Queue::at(object_slot, layout.msg.row(index)?);
             msg::serve::recover_queue(context, lock_context, &queue)
         }
     }

@@ -7,7 +7,7 @@ use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::listing::rows::LocalClient;
-use crate::pool::clients::{self, client_at, slot_of};
+use crate::pool::clients::{self, slot_of};
 use crate::recovery::steps::{self, Ended, Occasion};
 
 /// Reaps those clients of this domain with a pid that have ended, as `gone` says by pid and start
@@ -34,7 +34,7 @@ fn reap_pid(
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut found = false;
     for client in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, client)?;
+        let slot = layout.clients.row(client)?;
         let pid_at = field!(slot, ClientSlot, pid);
         // Nearly all slots are other processes', which one look shows.
         if load_value(map, pid_at)? != pid {
@@ -68,7 +68,7 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let claim = || -> Result<bool, Fault> {
-        let slot = client_at(context.pool().layout(), dead.index)?;
+        let slot = context.pool().layout().clients.row(dead.index)?;
         with_lock(lock_context, context.pool().registry_lock(), "reap-claim", |txn| {
             let state_at = field!(slot, ClientSlot, state);
             // A child may have taken over the slot that was reserved for it.

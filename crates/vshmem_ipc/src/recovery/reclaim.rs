@@ -12,7 +12,6 @@ use vshmem_wire::ThreadSlot;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::heap;
-use crate::pool::threads::thread_at;
 
 /// Rows of the tables of threads and undo records that are looked at in one round, and units of the
 /// heap.
@@ -31,7 +30,7 @@ fn reclaim_part(context: &Context, lock_context: &LockContext<'_>) -> Result<(),
     let pool = context.pool();
     let layout = pool.layout();
     for thread in part(&context.reclaim_position.threads, layout.threads.count, ROWS) {
-        pool.free_if_dead(field!(thread_at(layout, thread)?, ThreadSlot, owner))?;
+        pool.free_if_dead(field!(layout.threads.row(thread)?, ThreadSlot, owner))?;
     }
     for record in part(&context.reclaim_position.undos, layout.undos.count, ROWS) {
         pool.free_dead_undo(record)?;

@@ -29,7 +29,7 @@ use crate::msg;
 use crate::msg::queue::Queue;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, ObjectSlot};
-use crate::pool::threads::{Dead, thread_at};
+use crate::pool::threads::Dead;
 use crate::recovery::objects;
 use crate::registry::table;
 use crate::sem;
@@ -49,7 +49,7 @@ pub(crate) fn reap_threads_of(
     let all = ClientList { map, list, client };
     for _ in 0..=layout.threads.count {
         let Some((head, thread)) = all.last()? else { return Ok(()) };
-        let dead = Dead { thread, client, at: thread_at(layout, thread)? };
+        let dead = Dead { thread, client, at: layout.threads.row(thread)? };
         if still_dead(context, dead)? {
             reap_thread(context, lock_context, dead)?;
         }
@@ -93,7 +93,7 @@ pub(crate) fn recover_thread(
     thread: u32,
 ) -> bool {
     let recover = || -> Result<(), Fault> {
-        let at = thread_at(context.pool().layout(), thread)?;
+        let at = context.pool().layout().threads.row(thread)?;
         reap_thread(context, lock_context, Dead { thread, client: context.client_id(), at })
     };
     recover().is_ok()
@@ -114,7 +114,7 @@ pub(crate) fn dequeue_waiters_of(
         else {
             return Ok(());
         };
-        let at = thread_at(layout, thread)?;
+        let at = layout.threads.row(thread)?;
         client_list_head = ClientListHead::unpack(load_word(map, field!(at, ThreadSlot, sibling))?);
         let waits = load_state(map, field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting);
         let dead = Dead { thread, client, at };
@@ -138,7 +138,7 @@ pub(crate) fn reap_joining(
 ) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     for thread in 0..layout.threads.count as u32 {
-        let at = thread_at(layout, thread)?;
+        let at = layout.threads.row(thread)?;
         let owner_at = field!(at, ThreadSlot, owner);
         // The cell first: names of processes that join come back with their pids.
         let owner = load_cell(map, owner_at)?;
@@ -196,7 +196,7 @@ fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault>
         let entry = field!(dead.at, ThreadSlot, intents).element(nth);
         let written = map.load(field!(entry, IntentEntry, offset), Ordering::Relaxed)?;
         let Some(thread) = layout.threads.index_of(written) else { continue };
-        let wait_at = field!(thread_at(layout, thread)?, ThreadSlot, wait);
+        let wait_at = field!(layout.threads.row(thread)?, ThreadSlot, wait);
         // A thread that still waits has not been served: the record put it into its wait queue.
         if wait_at.offset() == written && load_state(map, wait_at)? != Some(WaitState::Waiting) {
             wakes.add(thread);
@@ -319,15 +319,15 @@ fn finish_object(
     let slot = table::slot_at(layout, kind, index)?;
     let slot_state = table::slot_state(map, slot)?;
     let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
-    let maker = || load_word(map, field!(table::segment_at(layout, index)?, ShmSlot, maker));
-    let queue = || table::queue_at(layout, index).map(|slot| Queue::at(object_slot, slot));
+    let maker = || load_word(map, field!(layout.shm.row(index)?, ShmSlot, maker));
+    let queue = || layout.msg.row(index).map(|slot| Queue::at(object_slot, slot));
     match kind {
         Kind::Segment if slot_state.is(ObjectState::Creating) && maker()? == client.word() => {
             create::abandon_segment(context, lock_context, object_slot);
             Ok(())
         }
         Kind::Semaphore if slot_state.is(ObjectState::Dying) => {
-            let set = Set::read(context.pool(), object_slot, table::set_at(layout, index)?)?;
+            let set = Set::read(context.pool(), object_slot, layout.sem.row(index)?)?;
             sem::remove::dismantle_set(context, lock_context, &set).map_err(broken(slot))
         }
         Kind::Queue if slot_state.is(ObjectState::Live) => {

@@ -11,13 +11,6 @@ use crate::pool::clients::slot_of;
 /// A record, and the cell that leads to it.
 pub(crate) type FoundRecord = (Place<AttachSlot>, Place<RawCell>);
 
-pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<Place<AttachSlot>, Fault> {
-    layout
-        .attaches
-        .at(record)
-        .ok_or_else(|| Fault::corrupt(layout.attaches.first(), "no attach record"))
-}
-
 /// Finds a client's record whose word says `held`, with the cell that points to it.
 pub(crate) fn find_record(
     txn: &mut Txn<'_>,
@@ -52,7 +45,7 @@ fn find_where(
         let Some(record) = txn.get(link)?.checked_sub(1) else {
             return Ok(None);
         };
-        let at = attach_at(layout, record)?;
+        let at = layout.attaches.row(record)?;
         if is_it(txn.get(field!(at, AttachSlot, segment))?) {
             return Ok(Some((at, link)));
         }
@@ -72,7 +65,7 @@ pub(crate) fn nth_of_segment(
     let mut next = txn.get(head_at)?;
     for _ in 0..=layout.attaches.count {
         let Some(record) = next.checked_sub(1) else { return Ok(None) };
-        let at = attach_at(layout, record)?;
+        let at = layout.attaches.row(record)?;
         if txn.get(field!(at, AttachSlot, segment))? & ATTACHED_QUEUE == 0 {
             if left == 0 {
                 return Ok(Some(at));
@@ -113,7 +106,7 @@ pub(crate) fn add(
     let mut free = None;
     for step in 0..records {
         let record = (hint + step) % records;
-        let at = attach_at(layout, record)?;
+        let at = layout.attaches.row(record)?;
         if txn.get(field!(at, AttachSlot, segment))? == 0 {
             free = Some((record, at));
             break;

@@ -66,8 +66,8 @@ pub(crate) fn lay<'a>(
 /// Where an object says how it is named.
 pub(crate) fn cell_at(layout: &Layout, kind: Kind, index: u32) -> Result<Place<RawCell>, Fault> {
     match kind {
-        Kind::Segment => Ok(field!(table::segment_at(layout, index)?, ShmSlot, name)),
-        Kind::Queue => Ok(field!(table::queue_at(layout, index)?, MsgSlot, name)),
+        Kind::Segment => Ok(field!(layout.shm.row(index)?, ShmSlot, name)),
+        Kind::Queue => Ok(field!(layout.msg.row(index)?, MsgSlot, name)),
         Kind::Semaphore => Err(Fault::Misuse("a semaphore set has no name")),
     }
 }

@@ -3,8 +3,7 @@
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, field, load_cell, load_value};
 use vshmem_wire::{
-    FutexBucket, Layout, MsgSlot, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, SemSlot,
-    ShmSlot, Task, ThreadSlot,
+    FutexBucket, Layout, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, Task, ThreadSlot,
 };
 
 use crate::context::Context;
@@ -56,21 +55,6 @@ pub(crate) fn slot_at(
     index: u32,
 ) -> Result<Place<ObjectHeader>, Fault> {
     kind.slot(layout, index).ok_or_else(|| Fault::corrupt(layout.registry, "no such object slot"))
-}
-
-macro_rules! of_kind {
-    ($($name:ident: $table:ident of $slot:ident;)*) => {
-        $(pub(crate) fn $name(layout: &Layout, index: u32) -> Result<Place<$slot>, Fault> {
-            let table = layout.$table;
-            table.at(index).ok_or_else(|| Fault::corrupt(table.first(), "no such object slot"))
-        })*
-    };
-}
-
-of_kind! {
-    segment_at: shm of ShmSlot;
-    set_at: sem of SemSlot;
-    queue_at: msg of MsgSlot;
 }
 
 pub(crate) fn slot_state(map: &Map, slot: Place<ObjectHeader>) -> Result<SlotState, Fault> {
@@ -162,14 +146,14 @@ pub(crate) fn take_slot(
 /// that reaps the client finishes it.
 pub(crate) fn begin_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
     let lock_context = *txn.lock_context();
-    let at = field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, task);
+    let at = field!(lock_context.threads.row(lock_context.slot)?, ThreadSlot, task);
     txn.set(at, Task { kind: kind as u32, index }.pack())
 }
 
 /// Forgets that, if it is what the thread has begun.
 pub(crate) fn end_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
     let lock_context = *txn.lock_context();
-    let at = field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, task);
+    let at = field!(lock_context.threads.row(lock_context.slot)?, ThreadSlot, task);
     if txn.get(at)? == (Task { kind: kind as u32, index }).pack() { txn.set(at, 0) } else { Ok(()) }
 }
 

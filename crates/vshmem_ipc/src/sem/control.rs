@@ -9,7 +9,6 @@ use vshmem_wire::{Adjustment, SemSlot, SemWord, ThreadSlot};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::change;
-use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 use crate::sem::set::{self, Set};
 use crate::sem::{serve, undo};
@@ -111,7 +110,7 @@ pub(crate) fn semaphore_waiters(
         }
         let mut count = 0;
         wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
-            let blocked = txn.get(field!(thread_at(layout, slot)?, ThreadSlot, blocked))?;
+            let blocked = txn.get(field!(layout.threads.row(slot)?, ThreadSlot, blocked))?;
             count += u32::from(blocked == wanted);
             Ok(true)
         })?;

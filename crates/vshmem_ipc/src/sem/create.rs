@@ -108,7 +108,7 @@ fn make_set(
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Semaphore)? else {
             return Ok(Abandon(pool.full(limit_name!(semmni), Errno::NOSPC)));
         };
-        let slot = table::set_at(layout, object_slot.index)?;
+        let slot = layout.sem.row(object_slot.index)?;
         table::describe(txn, slot.header(), &permission, seconds_now())?;
         txn.update(field!(slot, SemSlot, count), count)?;
         txn.update(field!(slot, SemSlot, words), chunk.0)?;
@@ -143,7 +143,7 @@ fn has_room(
     let mut used = u64::from(count);
     let high = txn.get(per_kind!(layout, high_water, Kind::Semaphore))?;
     for index in 0..high.min(layout.sem.count as u32) {
-        let slot = table::set_at(layout, index)?;
+        let slot = layout.sem.row(index)?;
         if SlotState::unpack(txn.get(field!(slot, SemSlot, header.state))?).is(ObjectState::Live) {
             used += u64::from(txn.get(field!(slot, SemSlot, count))?);
         }

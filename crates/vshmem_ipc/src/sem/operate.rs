@@ -14,7 +14,6 @@ use crate::error::Failure;
 use crate::memory::chunks;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::ObjectSlot;
-use crate::pool::threads::thread_at;
 use crate::registry::permission::Caller;
 use crate::registry::table::MOST_TRIES;
 use crate::sem::fast::{self, FEW};
@@ -359,7 +358,7 @@ fn enqueue_self(
     let slot = call.slot_guard.slot;
     let layout = context.pool().layout();
     let map = txn.lock_context().map;
-    let at = thread_at(layout, slot)?;
+    let at = layout.threads.row(slot)?;
     // Plain words: no thread reads them before the slot is in a wait queue.
     map.store(
         field!(at.semaphore_wait(), SemaphoreWait, count),

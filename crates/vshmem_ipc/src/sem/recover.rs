@@ -16,7 +16,7 @@ use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::pool::threads::Dead;
 use crate::registry::table::{self, SlotState};
-use crate::sem::set::{Set, undo_at};
+use crate::sem::set::Set;
 use crate::sem::under_lock::operations_of;
 use crate::sem::{serve, undo};
 
@@ -172,7 +172,7 @@ pub(crate) fn apply_undos(
         else {
             return Ok(());
         };
-        let at = undo_at(layout, record)?;
+        let at = layout.undos.row(record)?;
         client_list_head = ClientListHead::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
         let set = load_value(map, field!(at, UndoSlot, set))?;
         if load_word(map, field!(at, UndoSlot, client))? != client.word() {
@@ -180,7 +180,7 @@ pub(crate) fn apply_undos(
             return Ok(());
         }
         if let Some(index) = set.checked_sub(1).filter(|_| set != UndoSlot::TAKEN) {
-            let slot = table::set_at(layout, index)?;
+            let slot = layout.sem.row(index)?;
             let slot_state = table::slot_state(map, slot.header())?;
             let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
             let set = Set::read(context.pool(), object_slot, slot)?;

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
 use vshmem_sync::{Fault, Semaphore, UndoRecords, field, load_value, load_word, structure};
 use vshmem_wire::{
-    ClientId, ClientSlot, Layout, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot,
-    UndoSlot, WORD_BYTES,
+    ClientId, ClientSlot, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot, UndoSlot,
+    WORD_BYTES,
 };
 
 use crate::context::Context;
@@ -195,15 +195,6 @@ pub(crate) struct Records<'a> {
     number: u32,
 }
 
-/// Offset of an undo record.
-#[inline]
-pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<Place<UndoSlot>, Fault> {
-    layout
-        .undos
-        .at(record)
-        .ok_or_else(|| Fault::corrupt(layout.undos.first(), "no such undo record"))
-}
-
 impl UndoRecords for Records<'_> {
     fn check_current(&self) -> Result<bool, Fault> {
         self.set.has_memory(self.pool)
@@ -212,7 +203,7 @@ impl UndoRecords for Records<'_> {
     fn adjustment(&self, record: u32) -> Result<Option<Place<RawCell>>, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         // What a peer wrote there may be any number.
-        let Ok(at) = undo_at(layout, record) else { return Ok(None) };
+        let Ok(at) = layout.undos.row(record) else { return Ok(None) };
         if load_value(map, field!(at, UndoSlot, set))? != self.set.index + 1 {
             return Ok(None);
         }
@@ -225,7 +216,7 @@ impl UndoRecords for Records<'_> {
 
     fn operator(&self, record: u32) -> Result<u32, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
-        let Ok(at) = undo_at(layout, record) else { return Ok(0) };
+        let Ok(at) = layout.undos.row(record) else { return Ok(0) };
         let Some(client) = ClientId::of(load_word(map, field!(at, UndoSlot, client))?) else {
             return Ok(0);
         };

@@ -106,7 +106,7 @@ pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
     let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
     let (mut semaphores, mut highest) = (0u32, 0);
     for index in 0..high.min(layout.sem.count as u32) {
-        let slot = table::set_at(layout, index)?;
+        let slot = layout.sem.row(index)?;
         if table::slot_state(map, slot.header())?.is(ObjectState::Live) {
             let count = load_value(map, field!(slot, SemSlot, count))?;
             semaphores = semaphores.saturating_add(count);

@@ -13,7 +13,6 @@ use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
 use crate::memory::change;
 use crate::pool::open::Pool;
-use crate::pool::threads::thread_at;
 use crate::registry::table::SlotState;
 use crate::sem::set::Set;
 use crate::sem::undo;
@@ -349,7 +348,7 @@ pub(super) fn serve(
     loop {
         let mut walk = Walk::default();
         wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
-            let at = thread_at(layout, slot)?;
+            let at = layout.threads.row(slot)?;
             let count = txn
                 .lock_context()
                 .map

@@ -26,7 +26,7 @@ use crate::pool::clients::slot_of;
 use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
-use crate::sem::set::{Set, undo_at};
+use crate::sem::set::Set;
 
 /// Byte offset of a record's adjustments.
 pub(crate) fn adjustments(
@@ -34,10 +34,10 @@ pub(crate) fn adjustments(
     layout: &Layout,
     record: u32,
 ) -> Result<Place<RawCell>, Fault> {
-    let unit = txn.get(field!(undo_at(layout, record)?, UndoSlot, adjustments))?;
+    let unit = txn.get(field!(layout.undos.row(record)?, UndoSlot, adjustments))?;
     match unit.checked_sub(1) {
         Some(unit) => Chunk(unit).place(layout),
-        None => Err(Fault::corrupt(undo_at(layout, record)?, "an undo record without room")),
+        None => Err(Fault::corrupt(layout.undos.row(record)?, "an undo record without room")),
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn walk(
         let Some(record) = next.checked_sub(1) else {
             return Ok(());
         };
-        next = txn.get(field!(undo_at(layout, record)?, UndoSlot, next))?;
+        next = txn.get(field!(layout.undos.row(record)?, UndoSlot, next))?;
         if !each(txn, record)? {
             return Ok(());
         }
@@ -89,7 +89,7 @@ fn find_record(
 ) -> Result<Option<u32>, Fault> {
     let mut found = None;
     walk(txn, layout, set, |txn, record| {
-        if txn.get_word(field!(undo_at(layout, record)?, UndoSlot, client))? == client.word() {
+        if txn.get_word(field!(layout.undos.row(record)?, UndoSlot, client))? == client.word() {
             found = Some(record);
         }
         Ok(found.is_none())
@@ -105,7 +105,7 @@ pub(crate) fn belongs(
     record: u32,
     client: ClientId,
 ) -> Result<bool, Fault> {
-    let Ok(at) = undo_at(layout, record) else { return Ok(false) };
+    let Ok(at) = layout.undos.row(record) else { return Ok(false) };
     Ok(txn.get_word(field!(at, UndoSlot, client))? == client.word()
         && txn.get(field!(at, UndoSlot, set))? == set.index + 1)
 }
@@ -117,7 +117,7 @@ pub(crate) fn close_all(
     set: &Set,
     record: u32,
 ) -> Result<(), Fault> {
-    if txn.get(field!(undo_at(pool.layout(), record)?, UndoSlot, adjustments))? == 0 {
+    if txn.get(field!(pool.layout().undos.row(record)?, UndoSlot, adjustments))? == 0 {
         return Ok(());
     }
     let base = adjustments(txn, pool.layout(), record)?;
@@ -145,7 +145,7 @@ pub(crate) fn unlink(
         let Some(other) = txn.get(link)?.checked_sub(1) else {
             break;
         };
-        let at = undo_at(layout, other)?;
+        let at = layout.undos.row(other)?;
         if other != record {
             link = field!(at, UndoSlot, next);
             continue;
@@ -226,7 +226,7 @@ pub(crate) fn known_undo_record<'a>(
         return Ok(None);
     };
     let layout = context.pool().layout();
-    let fields = structure!(context.pool().map(), undo_at(layout, record)?, UndoSlot)?;
+    let fields = structure!(context.pool().map(), layout.undos.row(record)?, UndoSlot)?;
     let unit = fields.load(offset_of!(UndoSlot, adjustments), Ordering::Acquire) as u32;
     let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
     let base: Place<RawCell> = chunk.place(layout)?;
@@ -235,7 +235,7 @@ pub(crate) fn known_undo_record<'a>(
 }
 
 fn record_is(context: &Context, record: u32, client: ClientId, set: &Set) -> Result<bool, Fault> {
-    let at = undo_at(context.pool().layout(), record)?;
+    let at = context.pool().layout().undos.row(record)?;
     is_of(context.pool().map(), at, client, set)
 }
 
@@ -255,7 +255,7 @@ fn make_record(
         let Some(record) = take_record(context, me)? else {
             return Err(context.pool().full(limit_name!(undos), Errno::NOSPC).into());
         };
-        let at = undo_at(layout, record)?;
+        let at = layout.undos.row(record)?;
         let linked = change::decide(context, lock_context, set.lock(), "undo-make", |txn| {
             if !set.alive(txn)? {
                 return Ok(Abandon(Errno::IDRM));
@@ -314,7 +314,7 @@ fn take_own_record(context: &Context, me: ClientId, most: u64) -> Result<Option<
         else {
             break;
         };
-        let at = undo_at(layout, record)?;
+        let at = layout.undos.row(record)?;
         client_list_head = ClientListHead::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
         if load_word(map, field!(at, UndoSlot, client))? != me.word() {
             break;
@@ -348,7 +348,7 @@ fn claim_record(context: &Context, me: ClientId) -> Result<Option<u32>, Fault> {
 
 /// Notes that a client is about to use a record of its that serves no set; says whether it is one.
 fn take_set(map: &Map, layout: &Layout, record: u32, client: ClientId) -> Result<bool, Fault> {
-    let at = undo_at(layout, record)?;
+    let at = layout.undos.row(record)?;
     // The cell first: see `ListEntry`.
     let set = load_cell(map, field!(at, UndoSlot, set))?;
     let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
@@ -359,7 +359,7 @@ fn take_set(map: &Map, layout: &Layout, record: u32, client: ClientId) -> Result
 
 /// An undo record as something that clients hold.
 pub(crate) fn undo_list_entry(layout: &Layout, record: u32) -> Result<ListEntry, Fault> {
-    let at = undo_at(layout, record)?;
+    let at = layout.undos.row(record)?;
     let (owner, sibling) = (field!(at, UndoSlot, client), field!(at, UndoSlot, sibling));
     Ok(ListEntry { number: record, owner, sibling })
 }
@@ -371,7 +371,7 @@ pub(crate) fn forget_set(
     record: u32,
     client: ClientId,
 ) -> Result<bool, Fault> {
-    let at = undo_at(layout, record)?;
+    let at = layout.undos.row(record)?;
     let set = load_cell(map, field!(at, UndoSlot, set))?;
     let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
     if ours && set.value() == UndoSlot::TAKEN {

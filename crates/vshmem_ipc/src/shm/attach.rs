@@ -16,7 +16,7 @@ use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
 use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::permission::{Caller, READ, WRITE};
-use crate::registry::table::{SlotState, segment_at};
+use crate::registry::table::SlotState;
 use crate::shm::record::{attach, detach};
 use crate::shm::segment::{self, Attachment, at, pages_of};
 
@@ -114,7 +114,7 @@ pub(super) fn add_attaches(
     count: AttachCount,
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
-    let slot = segment_at(layout, object_slot.index)?;
+    let slot = layout.shm.row(object_slot.index)?;
     vshmem_sync::with_lock(*lock_context, context.pool().registry_lock(), "attach", |txn| {
         // Since it was found, it may have gone, and its slot have the next one.
         let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);

@@ -221,7 +221,7 @@ fn begin_segment(
         let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else {
             return Ok(Abandon(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
-        let slot = table::segment_at(layout, object_slot.index)?;
+        let slot = layout.shm.row(object_slot.index)?;
         let creating =
             SlotState { state: ObjectState::Creating as u32, sequence: object_slot.sequence };
         txn.set(field!(slot, ShmSlot, header.state), creating.pack())?;
@@ -250,7 +250,7 @@ fn publish_segment(
         if table::is_taken(txn, layout, Kind::Segment, asked.key)? {
             return Ok(false);
         }
-        let slot = table::segment_at(layout, object_slot.index)?;
+        let slot = layout.shm.row(object_slot.index)?;
         table::describe(txn, slot.header(), &permission, seconds_now())?;
         txn.update(at!(slot, size_low), size as u32)?;
         txn.update(at!(slot, size_high), (size >> 32) as u32)?;
@@ -282,7 +282,7 @@ pub(crate) fn abandon_segment(
         SlotState { state: ObjectState::Creating as u32, sequence: object_slot.sequence };
     // If this fails, the segment is given back when this client ends.
     let _ = change::run(context, lock_context, pool.registry_lock(), "shmget-abandon", |txn| {
-        let slot = table::segment_at(layout, object_slot.index)?;
+        let slot = layout.shm.row(object_slot.index)?;
         if txn.get(field!(slot, ShmSlot, header.state))? == creating.pack() {
             txn.set(at!(slot, maker), 0)?;
             table::end_task(txn, Kind::Segment, object_slot.index)?;

@@ -65,7 +65,7 @@ fn publish_held(
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: MODE as u32, ..permission };
     change::decide(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
-        let slot = table::segment_at(layout, object_slot.index)?;
+        let slot = layout.shm.row(object_slot.index)?;
         table::describe(txn, slot.header(), &permission, seconds_now())?;
         txn.update(at!(slot, size_low), bytes as u32)?;
         txn.update(at!(slot, size_high), (bytes >> 32) as u32)?;

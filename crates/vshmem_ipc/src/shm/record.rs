@@ -18,7 +18,7 @@ pub(crate) fn attach(
     segment: u32,
     count: AttachCount,
 ) -> Result<bool, Fault> {
-    let slot = table::segment_at(layout, segment)?;
+    let slot = layout.shm.row(segment)?;
     if !attach_records::add(txn, layout, client, segment + 1, count)? {
         return Ok(false);
     }
@@ -40,7 +40,7 @@ pub(super) fn detach(
     if gone.is_none() {
         return Ok(false);
     }
-    let slot = table::segment_at(layout, segment)?;
+    let slot = layout.shm.row(segment)?;
     let used = count_at(txn, at!(slot, attached))?.minus(gone);
     txn.set_word(at!(slot, attached), used.pack())?;
     if gone.attached > 0 {
@@ -55,7 +55,7 @@ pub(super) fn detach(
 
 /// Frees the pages and the slot of a segment whose key has gone.
 pub(super) fn destroy(txn: &mut Txn<'_>, layout: &Layout, segment: u32) -> Result<(), Fault> {
-    let slot = table::segment_at(layout, segment)?;
+    let slot = layout.shm.row(segment)?;
     if let Some(extent) = extent_of(txn, layout, slot)? {
         extents::release(txn, layout, extent)?;
     }

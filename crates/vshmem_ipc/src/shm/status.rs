@@ -174,7 +174,7 @@ pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
     };
     let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
     for index in 0..high.min(layout.shm.count as u32) {
-        let slot = table::segment_at(layout, index)?;
+        let slot = layout.shm.row(index)?;
         let slot_state = table::slot_state(map, slot.header())?;
         if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
             continue;

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::clients::slot_of;
 use crate::pool::id::ObjectSlot;
-use crate::registry::attach_records::{attach_at, count_at, nth_of_segment};
+use crate::registry::attach_records::{count_at, nth_of_segment};
 use crate::registry::table::{self, SlotState};
 use crate::shm::attach;
 use crate::shm::record::detach;
@@ -128,7 +128,7 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
             load_value(map, field!(slot_of(layout, context.client_id())?, ClientSlot, attaches))?;
         for _ in 0..layout.attaches.count {
             let Some(record) = next.checked_sub(1) else { break };
-            let at = attach_at(layout, record)?;
+            let at = layout.attaches.row(record)?;
             let segment = load_value(map, field!(at, AttachSlot, segment))?;
             next = load_value(map, field!(at, AttachSlot, next))?;
             if segment & ATTACHED_QUEUE != 0 {
@@ -157,7 +157,7 @@ fn count_attach_records(context: &Context) -> Result<usize, Fault> {
     // A client has one record of a segment, and of a queue, at most.
     for records in 0..=layout.attaches.count.min(layout.shm.count + layout.msg.count) {
         let Some(record) = next.checked_sub(1) else { return Ok(records as usize) };
-        next = load_value(map, field!(attach_at(layout, record)?, AttachSlot, next))?;
+        next = load_value(map, field!(layout.attaches.row(record)?, AttachSlot, next))?;
     }
     Err(Fault::corrupt(layout.attaches.offset(), "an attach list without an end"))
 }
@@ -175,7 +175,7 @@ fn held_behind(
     let Some(index) = segment.checked_sub(1) else {
         return Err(Fault::corrupt(at, "an attach record of nothing"));
     };
-    let slot = table::segment_at(layout, index)?;
+    let slot = layout.shm.row(index)?;
     let slot_state = SlotState::unpack(txn.get(field!(slot, ShmSlot, header.state))?);
     let is_posix = ObjectName::is_posix(txn.get_word(at!(slot, name))?);
     let held = count_at(txn, field!(at, AttachSlot, count))?;

@@ -30,7 +30,6 @@ use crate::context::waking::WakeScope;
 use crate::error::Failure;
 use crate::pool::domains::{self, DomainSet};
 use crate::pool::open::Pool;
-use crate::pool::threads::thread_at;
 use crate::wait::domain_users;
 
 /// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be
@@ -85,12 +84,12 @@ struct AgentWords<'a> {
 
 /// What the agent of a domain says of itself: 0 when it does not listen.
 pub(super) fn notify_of(pool: &Pool, index: u32) -> Result<u64, Fault> {
-    load_word(pool.map(), field!(domains::slot_at(pool.layout(), index)?, DomainSlot, notify))
+    load_word(pool.map(), field!(pool.layout().domains.row(index)?, DomainSlot, notify))
 }
 
 /// The domains that the agent of one has heard lately, as its slot says.
 pub(crate) fn heard_by(pool: &Pool, index: u32) -> Result<DomainSet, Fault> {
-    let at = field!(domains::slot_at(pool.layout(), index)?, DomainSlot, heard);
+    let at = field!(pool.layout().domains.row(index)?, DomainSlot, heard);
     let low = load_word(pool.map(), at.element(0))?;
     let high = load_word(pool.map(), at.element(1))?;
     Ok(DomainSet(u128::from(high) << 64 | u128::from(low)))
@@ -125,7 +124,7 @@ fn agent_words(context: &Context) -> Result<AgentWords<'_>, Fault> {
         },
         WakeScope::Kernel => {
             let map = context.pool().map();
-            let slot = domains::slot_at(layout, context.domain())?;
+            let slot = layout.domains.row(context.domain())?;
             AgentWords {
                 agent_words: map.futex(field!(slot, DomainSlot, agent_words.wake).offset())?,
                 asked: map.futex(field!(slot, DomainSlot, agent_words.asked).offset())?,
@@ -185,7 +184,7 @@ pub(crate) fn not_noticed(context: &Context, among: NotifySet) -> Result<NotifyS
         let (layout, map) = (context.pool().layout(), context.pool().map());
         let mut found = NotifySet::default();
         for slot in 0..layout.threads.count as u32 {
-            let at = thread_at(layout, slot)?;
+            let at = layout.threads.row(slot)?;
             let wait = load_state(map, field!(at, ThreadSlot, wait))?;
             if wait != Some(WaitState::Idle) && wait != Some(WaitState::Waiting) {
                 let process_ref = load_value(map, field!(at, ThreadSlot, process_ref))?;
@@ -212,7 +211,7 @@ pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Resul
         None => 0,
     };
     let publish = || -> Result<(), Fault> {
-        let slot = domains::slot_at(context.pool().layout(), context.domain())?;
+        let slot = context.pool().layout().domains.row(context.domain())?;
         replace_word(context, field!(slot, DomainSlot, notify), word)
     };
     publish().map_err(Failure::from)
@@ -221,8 +220,7 @@ pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Resul
 /// Says which domains' agents have been heard lately. True when that is new.
 pub(crate) fn publish_heard(context: &Context, heard: DomainSet) -> Result<bool, Failure> {
     let publish = || -> Result<bool, Fault> {
-        let at =
-            field!(domains::slot_at(context.pool().layout(), context.domain())?, DomainSlot, heard);
+        let at = field!(context.pool().layout().domains.row(context.domain())?, DomainSlot, heard);
         let before = heard_by(context.pool(), context.domain())?;
         replace_word(context, at.element(0), heard.0 as u64)?;
         replace_word(context, at.element(1), (heard.0 >> 64) as u64)?;

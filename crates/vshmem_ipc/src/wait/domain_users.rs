@@ -14,8 +14,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::pool::clients::{client_at, slot_of};
-use crate::pool::threads::thread_at;
+use crate::pool::clients::slot_of;
 
 /// Wakes a thread of this domain, whichever user's it is. Says whether it slept on this process's
 /// own words.
@@ -42,7 +41,7 @@ pub(crate) fn wake_local(context: &Context, slot: u32) -> bool {
 /// Whose words the thread in `slot` sleeps on, as its client's slot says, where they lie in a file.
 fn words_of(context: &Context, slot: u32) -> Result<Option<WordsOwner>, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    let thread = thread_at(layout, slot)?;
+    let thread = layout.threads.row(slot)?;
     let owner = load_word(map, field!(thread, ThreadSlot, owner))?;
     let Some(client) = ClientId::of(owner).filter(|client| !client.is_joining()) else {
         return Ok(None);
@@ -69,7 +68,7 @@ pub(crate) fn is_other_user_waiting(context: &Context, slot: u32) -> bool {
     }
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let look = || -> Result<bool, Fault> {
-        let at = thread_at(layout, slot)?;
+        let at = layout.threads.row(slot)?;
         if load_state(map, field!(at, ThreadSlot, wait))? == Some(WaitState::Idle) {
             return Ok(false);
         }
@@ -84,7 +83,7 @@ pub(crate) fn is_other_user_waiting(context: &Context, slot: u32) -> bool {
 /// one, or none.
 pub(crate) fn other_user_of(context: &Context, client: u32) -> Option<WordsOwner> {
     let here = context.waking.domain_users.as_ref()?;
-    let client = client_at(context.pool().layout(), client).ok()?;
+    let client = context.pool().layout().clients.row(client).ok()?;
     words_of_client(context, client).ok()?.filter(|owner| *owner != here.own)
 }
 
@@ -108,7 +107,7 @@ pub(crate) fn look_for_other_users(context: &Context) -> Result<(), Fault> {
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut is_shared = false;
     for client in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, client)?;
+        let slot = layout.clients.row(client)?;
         let uid = load_value(map, field!(slot, ClientSlot, words_uid))?;
         let nonce = load_value(map, field!(slot, ClientSlot, words_nonce))?;
         is_shared |= uid != 0

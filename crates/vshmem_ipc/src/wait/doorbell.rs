@@ -23,7 +23,6 @@ use crate::context::Context;
 use crate::context::waking::WakeScope;
 use crate::error::Failure;
 use crate::pool::domains::{self, DomainSet};
-use crate::pool::threads::thread_at;
 use crate::wait::datagrams::{self, NotifySet};
 use crate::wait::domain_users;
 use crate::wait::wait_queue::WakeList;
@@ -52,7 +51,7 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
     };
     let publish = || -> Result<(), Fault> {
         let layout = context.pool().layout();
-        let at = field!(domains::slot_at(layout, context.domain())?, DomainSlot, address);
+        let at = field!(layout.domains.row(context.domain())?, DomainSlot, address);
         let before = load_value(context.pool().map(), at)?;
         // The device still shows the address of a doorbell whose server is gone.
         if before != address && before != DOORBELL_LOST {
@@ -87,7 +86,7 @@ pub(crate) fn wake_listed(context: &Context, wakes: &WakeList) {
 pub(crate) fn wake_every_waiter(context: &Context) {
     let layout = context.pool().layout();
     for slot in 0..layout.threads.count as u32 {
-        let Ok(at) = thread_at(layout, slot) else {
+        let Ok(at) = layout.threads.row(slot) else {
             continue;
         };
         let wait = load_state(context.pool().map(), field!(at, ThreadSlot, wait));
@@ -117,7 +116,7 @@ pub(crate) fn deliver_wakeups(context: &Context) -> usize {
         {
             continue;
         }
-        let Ok(at) = thread_at(layout, slot) else { continue };
+        let Ok(at) = layout.threads.row(slot) else { continue };
         let served = map
             .load(field!(at, ThreadSlot, wait).cell().word(), Ordering::SeqCst)
             .is_ok_and(|word| WaitState::of(word as u32) != Some(WaitState::Waiting));
@@ -129,7 +128,7 @@ pub(crate) fn deliver_wakeups(context: &Context) -> usize {
 }
 
 fn domain_of_waiter(context: &Context, slot: u32) -> Option<u32> {
-    let at = thread_at(context.pool().layout(), slot).ok()?;
+    let at = context.pool().layout().threads.row(slot).ok()?;
     let process_ref = load_value(context.pool().map(), field!(at, ThreadSlot, process_ref)).ok()?;
     Some(ProcessRef::unpack(process_ref).domain)
 }
@@ -152,7 +151,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
         {
             continue;
         }
-        let Ok(slot) = domains::slot_at(layout, index) else { continue };
+        let Ok(slot) = layout.domains.row(index) else { continue };
         if load_state(map, field!(slot, DomainSlot, state)) != Ok(Some(DomainState::Alive)) {
             continue;
         }
@@ -223,7 +222,7 @@ pub(crate) fn lose_doorbells(context: &Context) -> Result<(), Failure> {
 
 fn set_address(context: &Context, domain: u32, to: impl Fn(u32) -> u32) -> Result<bool, Fault> {
     let map = context.pool().map();
-    let at = field!(domains::slot_at(context.pool().layout(), domain)?, DomainSlot, address);
+    let at = field!(context.pool().layout().domains.row(domain)?, DomainSlot, address);
     let before = load_value(map, at)?;
     let after = to(before);
     Ok(before != after && claim_cell(map, at, before, after)?)
@@ -234,7 +233,7 @@ fn set_address(context: &Context, domain: u32, to: impl Fn(u32) -> u32) -> Resul
 pub(crate) fn note_rates(context: &Context, rates: [u32; RATES]) -> Result<(), Failure> {
     let note = || -> Result<(), Fault> {
         let map = context.pool().map();
-        let slot = domains::slot_at(context.pool().layout(), context.domain())?;
+        let slot = context.pool().layout().domains.row(context.domain())?;
         for (i, rate) in rates.into_iter().enumerate() {
             let at = field!(slot, DomainSlot, rates).element(i as u64);
             let before = load_value(map, at)?;

@@ -16,9 +16,7 @@ use vshmem_wire::{
 
 use crate::context::Context;
 use crate::context::waking::WakeScope;
-use crate::pool::clients::client_at;
 use crate::pool::domains::{self, DomainSet};
-use crate::pool::threads::thread_at;
 use crate::registry::table;
 use crate::wait::wait_queue::{WaitQueue, dequeue};
 use crate::wait::{datagrams, doorbell, waker_cpus};
@@ -70,7 +68,7 @@ fn count(
     raise: impl FnOnce(&mut WaitCounts),
 ) -> Result<(), Fault> {
     let map = context.pool().map();
-    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
+    let at = context.pool().layout().threads.row(slot_guard.slot)?;
     let counts_at = field!(at, ThreadSlot, waits);
     let mut counts = WaitCounts::unpack(map.load(counts_at, Ordering::Relaxed)?);
     raise(&mut counts);
@@ -88,7 +86,7 @@ fn sleep_until(
     mut recover: impl FnMut() -> Result<(), Fault>,
 ) -> Result<Option<Woken>, Fault> {
     let map = context.pool().map();
-    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
+    let at = context.pool().layout().threads.row(slot_guard.slot)?;
     let wait_at = field!(at, ThreadSlot, wait);
     let waiting = || {
         map.load(wait_at.cell().word(), Ordering::SeqCst)
@@ -159,8 +157,7 @@ pub(crate) fn polling_interval(looked: u32) -> Duration {
 /// Whether every thread that could wake a waiter of this domain can also notify it.
 pub(crate) fn is_woken_by_all(context: &Context) -> Result<bool, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let mine =
-        load_value(map, field!(domains::slot_at(layout, context.domain())?, DomainSlot, address))?;
+    let mine = load_value(map, field!(layout.domains.row(context.domain())?, DomainSlot, address))?;
     let heard = heard_now(context)?;
     let mut unnotifiable = DomainSet::default();
     for other in domains::other_alive_domains(context.pool(), context.domain()) {
@@ -203,7 +200,7 @@ fn has_clients(context: &Context, of: DomainSet) -> Result<bool, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     for client in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, client)?;
+        let slot = layout.clients.row(client)?;
         let state = load_state(map, field!(slot, ClientSlot, state))?;
         if state != Some(ClientState::Free)
             && of.has(load_value(map, field!(slot, ClientSlot, domain))?)
@@ -228,7 +225,7 @@ fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
     match context.waking.scope {
         WakeScope::Domain => context.waking.words.of(layout.threads.count as u32),
         WakeScope::Kernel => {
-            let slot = domains::slot_at(layout, context.domain())?;
+            let slot = layout.domains.row(context.domain())?;
             Ok(context.pool().map().futex(field!(slot, DomainSlot, agent_words.thread).offset())?)
         }
     }
@@ -287,7 +284,7 @@ fn leave_one(
     slot: u32,
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
-    let at = thread_at(layout, slot)?;
+    let at = layout.threads.row(slot)?;
     with_lock(*lock_context, wait_queue.lock, "dequeue", |txn| {
         let waits = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting);
         if waits {
@@ -300,7 +297,7 @@ fn leave_one(
 /// What the wait cell says now, made idle again.
 pub(crate) fn wait_result(context: &Context, slot_guard: &SlotGuard<'_>) -> Result<Woken, Fault> {
     let map = context.pool().map();
-    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
+    let at = context.pool().layout().threads.row(slot_guard.slot)?;
     let wait_at = field!(at, ThreadSlot, wait).cell();
     let wait = load_value(map, wait_at)?;
     let state = WaitState::of(wait);

@@ -9,8 +9,6 @@ use vshmem_mem::{WaiterRecord, show_waiter};
 use vshmem_sync::{Fault, SlotGuard, Txn, field};
 use vshmem_wire::{Layout, Place, RawCell, ThreadSlot, WaitKind, WaitState};
 
-use crate::pool::threads::thread_at;
-
 /// A list of waiters: the cells that hold its ends, and what goes with it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitQueue {
@@ -53,7 +51,7 @@ pub(crate) fn enqueue(
         return Err(Fault::Refused(Errno::NOMEM.raw_os_error()));
     }
     let slot = slot_guard.slot;
-    let at = thread_at(layout, slot)?;
+    let at = layout.threads.row(slot)?;
     // Before the change can happen: a handler may run the moment that it has.
     show_waiter(wait_queue.shown(slot));
     let tail = txn.get(wait_queue.tail)?;
@@ -67,7 +65,7 @@ pub(crate) fn enqueue(
         txn.set(length, before.saturating_add(1))?;
     }
     if let Some(last) = tail.checked_sub(1) {
-        txn.set(field!(thread_at(layout, last)?, ThreadSlot, next), slot + 1)?;
+        txn.set(field!(layout.threads.row(last)?, ThreadSlot, next), slot + 1)?;
     } else {
         txn.set(wait_queue.head, slot + 1)?;
     }
@@ -85,7 +83,7 @@ pub(crate) fn dequeue(
     state: WaitState,
     result: u32,
 ) -> Result<(), Fault> {
-    let at = thread_at(layout, slot)?;
+    let at = layout.threads.row(slot)?;
     if txn.state(field!(at, ThreadSlot, wait))? != Some(WaitState::Waiting) {
         return Err(Fault::corrupt(at, "a wait queue with a thread in it that does not wait"));
     }
@@ -93,12 +91,12 @@ pub(crate) fn dequeue(
     let previous = txn.get(field!(at, ThreadSlot, previous))?;
     match next.checked_sub(1) {
         Some(after) => {
-            txn.set(field!(thread_at(layout, after)?, ThreadSlot, previous), previous)?;
+            txn.set(field!(layout.threads.row(after)?, ThreadSlot, previous), previous)?;
         }
         None => txn.set(wait_queue.tail, previous)?,
     }
     match previous.checked_sub(1) {
-        Some(before) => txn.set(field!(thread_at(layout, before)?, ThreadSlot, next), next)?,
+        Some(before) => txn.set(field!(layout.threads.row(before)?, ThreadSlot, next), next)?,
         None => txn.set(wait_queue.head, next)?,
     }
     if let Some(length) = wait_queue.length {
@@ -121,7 +119,7 @@ pub(crate) fn walk(
         let Some(slot) = next.checked_sub(1) else {
             return Ok(());
         };
-        let at = thread_at(layout, slot)?;
+        let at = layout.threads.row(slot)?;
         // Read before `each`, which may take the waiter off the wait queue.
         let after = txn.get(field!(at, ThreadSlot, next))?;
         if !each(txn, slot)? {

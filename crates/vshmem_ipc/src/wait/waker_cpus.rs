@@ -14,7 +14,6 @@ use vshmem_sync::{Fault, WakerCpu, field, load_state, load_value};
 use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry};
 
 use crate::context::Context;
-use crate::pool::clients::client_at;
 use crate::pool::domains;
 
 /// Where a thread that may wake this one can run while this one spins, as found within the last
@@ -63,7 +62,7 @@ fn find_cpu_count(context: &Context) -> Result<u16, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     for client in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, client)?;
+        let slot = layout.clients.row(client)?;
         if load_state(map, field!(slot, ClientSlot, state))? != Some(ClientState::Active) {
             continue;
         }
@@ -85,11 +84,10 @@ fn find_waker_cpus(context: &Context) -> Result<bool, Fault> {
     let is_only = |index| own.count() == 1 && own.is_set(index);
     // Threads of this process may have other CPUs than this one.
     let mut can_run = own.count() > 1 || has_another(Some(rustix::process::getpid()), is_only);
-    let agent =
-        load_value(map, field!(domains::slot_at(layout, context.domain())?, DomainSlot, agent))?;
+    let agent = load_value(map, field!(layout.domains.row(context.domain())?, DomainSlot, agent))?;
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     for client in 0..high.min(layout.clients.count as u32) {
-        let slot = client_at(layout, client)?;
+        let slot = layout.clients.row(client)?;
         if load_state(map, field!(slot, ClientSlot, state))? != Some(ClientState::Active) {
             continue;
         }

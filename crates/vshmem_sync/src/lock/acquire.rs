@@ -81,7 +81,7 @@ pub(super) fn acquire(
     // slot's former record now seems to belong to this lock. That has no effect, as it has been
     // carried out.
     lock_context.map.store(
-        field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, intent_lock),
+        field!(lock_context.threads.row(lock_context.slot)?, ThreadSlot, intent_lock),
         lock.offset(),
         Ordering::Relaxed,
     )?;

@@ -67,7 +67,10 @@ pub fn decide_with_lock_long<'a, T, E, F: From<Fault> + From<E>>(
     let done = run(lock_context, Some(room), lock, change, body);
     // The caller frees the room next, and another client may get it: no thread may read the record
     // there any more.
-    close_record(lock_context.map, lock_context.slot_at(lock_context.slot)?)?;
+    close_record(
+        lock_context.map,
+        lock_context.threads.row(lock_context.slot).map_err(Fault::from)?,
+    )?;
     done
 }
 

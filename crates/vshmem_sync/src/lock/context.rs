@@ -1,9 +1,8 @@
 //! What a change needs to know of the pool and of its thread.
 
 use vshmem_mem::Map;
-use vshmem_wire::{Area, Place, ThreadSlot};
+use vshmem_wire::{Area, ThreadSlot};
 
-use crate::fault::Fault;
 use crate::thread_slot::SlotCache;
 
 /// What a step on shared state needs to know: the pool, and the slot that it works from.
@@ -19,17 +18,4 @@ pub struct LockContext<'a> {
     pub slot: u32,
     /// The process's slot guards, to recognise a lock that this very thread holds further out.
     pub slot_cache: &'a SlotCache,
-}
-
-impl LockContext<'_> {
-    /// Where a thread slot is.
-    ///
-    /// # Errors
-    /// When there is no such slot.
-    #[inline]
-    pub fn slot_at(&self, slot: u32) -> Result<Place<ThreadSlot>, Fault> {
-        self.threads
-            .at(slot)
-            .ok_or_else(|| Fault::corrupt(self.threads.first(), "no such thread slot"))
-    }
 }

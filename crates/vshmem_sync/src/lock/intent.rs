@@ -340,7 +340,7 @@ impl<'a> Txn<'a> {
     #[inline]
     fn write_record(&mut self, lock: Place<RawCell>, committed: u64) -> Result<(), Fault> {
         let map = self.lock_context.map;
-        let slot = self.lock_context.slot_at(self.lock_context.slot)?;
+        let slot = self.lock_context.threads.row(self.lock_context.slot)?;
         close_record(map, slot)?;
         write_entries(map, field!(slot, ThreadSlot, intents).first(), &self.near)?;
         let mut entries = self.near.len();
@@ -426,7 +426,7 @@ pub(super) fn carry_out(
     tag: u64,
 ) -> Result<(), Fault> {
     let map = lock_context.map;
-    let Ok(slot) = lock_context.slot_at(owner) else { return Ok(()) };
+    let Ok(slot) = lock_context.threads.row(owner) else { return Ok(()) };
     let head_at = field!(slot, ThreadSlot, intent_head);
     let lock_at = field!(slot, ThreadSlot, intent_lock);
     let head = map.load(head_at, Ordering::Acquire)?;

@@ -76,7 +76,7 @@ fn is_unused(txn: &mut Txn<'_>, queue: &Queue) -> Result<bool, Fault> {
 }
 
 pub(crate) fn queue_in(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<Queue, Fault> {
-    let slot = table::queue_at(layout, index)?;
+    let slot = layout.msg.row(index)?;
     let state = txn.get(field!(slot, MsgSlot, header.state))?;
     Ok(Queue { index, sequence: table::SlotState::unpack(state).sequence, slot })
 }

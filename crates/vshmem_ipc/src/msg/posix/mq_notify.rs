@@ -12,7 +12,6 @@ use crate::error::Failure;
 use crate::msg::queue::{Queue, at, find_posix};
 use crate::msg::ring;
 use crate::msg::serve::{self, WaitsUntil};
-use crate::pool::threads::thread_at;
 use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
 use crate::wait::wait_queue::{self, WakeList, result_of};
@@ -48,7 +47,7 @@ pub(crate) fn fire(
 ) -> Result<Option<u64>, Fault> {
     let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else { return Ok(None) };
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let at = thread_at(layout, slot)?;
+    let at = layout.threads.row(slot)?;
     let is_own = txn.get_word(field!(at, ThreadSlot, owner))? == context.client_id().word();
     // It stays as long as the thread is in the wait queue.
     let number = map.load(field!(at.notify_wait(), NotifyWait, number), Ordering::Relaxed)?;
@@ -91,7 +90,7 @@ pub(crate) fn await_first_message(
         if txn.get(at!(queue, notify_head))? != 0 {
             return Ok(CommitThenFail(Errno::BUSY));
         }
-        let at = thread_at(layout, slot_guard.slot)?;
+        let at = layout.threads.row(slot_guard.slot)?;
         // A plain word: no thread reads it before the slot is in a wait queue.
         let map = txn.lock_context().map;
         map.store(field!(at.notify_wait(), NotifyWait, number), number, Ordering::Relaxed)?;
@@ -136,7 +135,7 @@ pub(crate) fn unregister(context: &Context, id: i32) -> Result<(), Failure> {
         let Some(slot) = txn.get(at!(queue, notify_head))?.checked_sub(1) else {
             return Ok(());
         };
-        let owner = txn.get_word(field!(thread_at(layout, slot)?, ThreadSlot, owner))?;
+        let owner = txn.get_word(field!(layout.threads.row(slot)?, ThreadSlot, owner))?;
         if owner == context.client_id().word() {
             end(txn, layout, &queue, slot, result_of(Errno::CANCELED), &mut wakes)?;
         }

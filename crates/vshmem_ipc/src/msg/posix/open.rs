@@ -120,7 +120,7 @@ fn count_in(
         return Ok(Abandon(Errno::EXIST));
     }
     let layout = context.pool().layout();
-    let slot = table::queue_at(layout, object_slot.index)?;
+    let slot = layout.msg.row(object_slot.index)?;
     let wanted = access_bits((how.read, how.write));
     let permission = Permission::read(txn.lock_context().map, slot.header())?;
     if let Err(errno) = permission.allow_file(caller, wanted) {
@@ -142,7 +142,7 @@ fn describe(
     caller: &dyn Caller,
 ) -> Result<(), Fault> {
     let size = how.size.unwrap_or(QueueSize::DEFAULT);
-    let slot = table::queue_at(context.pool().layout(), object_slot.index)?;
+    let slot = context.pool().layout().msg.row(object_slot.index)?;
     let queue = Queue::at(object_slot, slot);
     let permission = Permission::of_new(0, how.mode as i32, caller);
     let QueueSize { most_messages, most_bytes } = size;

@@ -105,7 +105,7 @@ pub(crate) fn keep_only(context: &Context, held: &[(i32, u32)]) -> Result<(), Fa
             let Some(index) = segment.checked_sub(1) else {
                 return Err(Fault::corrupt(at, "an attach record of nothing"));
             };
-            let slot = table::segment_at(layout, index)?;
+            let slot = layout.shm.row(index)?;
             let sequence = table::slot_state(context.pool().map(), slot.header())?.sequence;
             let has = count_at(txn, field!(at, AttachSlot, count))?;
             let wanted = wanted_of(ObjectSlot { index, sequence });

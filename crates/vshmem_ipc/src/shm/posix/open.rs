@@ -95,7 +95,7 @@ fn open_existing(
         if how.create && how.exclusive {
             return Ok(Abandon(Errno::EXIST));
         }
-        let slot = table::segment_at(layout, object_slot.index)?;
+        let slot = layout.shm.row(object_slot.index)?;
         if let Err(errno) = Permission::read(pool.map(), slot.header())?.allow_file(caller, wanted)
         {
             return Ok(Abandon(errno));
@@ -178,7 +178,7 @@ fn make_object(
         let Some(object_slot) = object_slot else {
             return Ok(Abandon(pool.full(limit_name!(shmmni), Errno::NOSPC)));
         };
-        let slot = table::segment_at(layout, object_slot.index)?;
+        let slot = layout.shm.row(object_slot.index)?;
         table::describe(txn, slot.header(), &permission, seconds_now())?;
         table::begin_generation(txn, slot.header())?;
         let bytes = memory.map_or(0, |memory| memory.bytes);
@@ -202,7 +202,7 @@ fn make_object(
 /// A slot for an object without data pages. `None` when all are in use.
 fn take_bare_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ObjectSlot>, Fault> {
     let Some(object_slot) = table::take_slot(txn, layout, Kind::Segment)? else { return Ok(None) };
-    let slot = table::segment_at(layout, object_slot.index)?;
+    let slot = layout.shm.row(object_slot.index)?;
     for cell in [at!(slot, first_page), at!(slot, pages), at!(slot, extent)] {
         txn.update(cell, 0)?;
     }

@@ -227,7 +227,7 @@ fn pass_memory(
         if let Some(old) = seen.extent {
             extents::release(txn, layout, old)?;
         }
-        let maker = table::segment_at(layout, from.index)?;
+        let maker = layout.shm.row(from.index)?;
         txn.set(at!(maker, maker), 0)?;
         table::end_task(txn, Kind::Segment, from.index)?;
         table::free_slot(txn, layout, Kind::Segment, from.index)?;

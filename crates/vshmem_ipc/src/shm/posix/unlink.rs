@@ -13,7 +13,7 @@ use crate::pool::id::Kind;
 use crate::registry::attach_records::count_at;
 use crate::registry::name::{self, Name};
 use crate::registry::permission::{Caller, Permission};
-use crate::registry::table::{self, SlotState};
+use crate::registry::table::SlotState;
 use crate::shm::record::destroy;
 use crate::shm::segment::at;
 
@@ -33,7 +33,7 @@ pub(crate) fn unlink(
         let Some(object_slot) = name::find(txn, layout, Kind::Segment, name)? else {
             return Ok(Abandon(Errno::NOENT));
         };
-        let slot = table::segment_at(layout, object_slot.index)?;
+        let slot = layout.shm.row(object_slot.index)?;
         if Permission::read(pool.map(), slot.header())?.allow_owner(caller).is_err() {
             return Ok(Abandon(Errno::ACCESS));
         }
