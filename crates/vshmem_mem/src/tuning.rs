@@ -154,8 +154,8 @@ pub mod lock {
     pub const TURNS_TAKE: Duration = Duration::from_millis(250);
 }
 
-/// Looking again while asleep (`vshmem_ipc`, `wait/doorbell.rs`, `futex/wait.rs`; the first is
-/// after [`SHORTEST_SLEEP`](super::SHORTEST_SLEEP)).
+/// Looking again while asleep (`vshmem_ipc`, `wait/sleep.rs`, `futex/wait.rs`; the first is
+/// after [`SHORTEST_SLEEP`]).
 pub mod recheck {
     use std::time::Duration;
 

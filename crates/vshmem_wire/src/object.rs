@@ -140,12 +140,12 @@ pub struct MsgSlot {
     pub mode: RawCell,
     /// Bytes queued.
     pub bytes: RawCell,
-    /// How many messages: a [`QueueCount`].
+    /// How many messages: a [`crate::QueueCount`].
     pub count: RawCell,
     /// First message: unit of the heap plus one.
     pub head: RawCell,
     /// In the list's mode the last message, unit of the heap plus one; means nothing when there is
-    /// none. In the ring's mode the chunks in reserve, a [`RingReserve`].
+    /// none. In the ring's mode the chunks in reserve, a [`crate::RingReserve`].
     pub tail_or_reserve: RawCell,
     /// Last sender, as `ProcessRef`. On one cache line with the three below: what a round trip
     /// changes comes at once.
