@@ -43,6 +43,11 @@ pub const RETRY_INTERVAL: Duration = Duration::from_micros(200);
 /// Times that it does before its call fails: a tenth of a second, some scheduler's slices of every
 /// other thread.
 pub const RETRIES: u32 = 500;
+/// How often a thread looks for a thread slot when all are taken, and how often it does before its
+/// call fails: fifty milliseconds. An attempt looks through the whole table.
+pub const SLOT_INTERVAL: Duration = Duration::from_micros(500);
+/// See [`SLOT_INTERVAL`].
+pub const SLOT_TRIES: u32 = 100;
 /// How long a thread lets a peer keep it from going on. A process that is paged out or shares its
 /// CPU with hundreds goes on within that; a program that hangs for longer is taken for dead by its
 /// users.

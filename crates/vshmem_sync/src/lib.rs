@@ -32,7 +32,7 @@ pub use crash::{crash_point, crash_point_names};
 pub use fault::Fault;
 pub use lock::{
     Decision, LockContext, LockHolder, LockWord, Txn, decide_with_lock, decide_with_lock_long,
-    holder_of, read_if_free, with_lock,
+    holder_of, read_entry, read_if_free, with_lock,
 };
 pub use message_ring::{
     Inline, MessageRing, RingSlot, RingSpace, RingWords, SendBackoff, Tail, leave_lines,

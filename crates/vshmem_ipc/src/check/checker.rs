@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, field, holder_of, load_word};
+use vshmem_sync::{Fault, field, holder_of, load_word, read_entry};
 use vshmem_wire::{
     Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, State,
     StateCell, ThreadSlot,
@@ -88,7 +88,7 @@ impl Checker<'_> {
         let mut locks = vec![(self.pool.registry_lock(), "the registry".to_owned())];
         for kind in [Kind::Semaphore, Kind::Queue] {
             for index in 0..kind.slots(self.layout) as u32 {
-                if let Some(slot) = kind.slot(self.layout, index) {
+                if let Ok(slot) = kind.row(self.layout, index) {
                     let name = format!("{} {index}", name_of(kind));
                     locks.push((field!(slot, ObjectHeader, lock), name));
                 }
@@ -154,19 +154,13 @@ impl Checker<'_> {
             } else {
                 more.nth(index - near)
             };
-            if at.nth(1).offset() > self.layout.data.offset() {
-                return Ok(());
-            }
-            let load = |word: Place<u64>| map.load(word, Ordering::Relaxed);
-            let offset = load(field!(at, IntentEntry, offset))?;
-            let new = load(field!(at, IntentEntry, new))?;
-            let old = Cell {
-                word: load(field!(at, IntentEntry, old))?,
-                tag: load(field!(at, IntentEntry, tag))?,
-            };
-            let inside = (vshmem_wire::PAGE_BYTES..self.layout.data.offset()).contains(&offset);
-            if inside && map.load_cell(offset).is_ok_and(|now| now == old) {
-                self.pending.insert(offset, new);
+            // A record that no honest client writes ends here, as for who carries it out.
+            let Some(entry) = read_entry(map, at) else { return Ok(()) };
+            let old = Cell { word: entry.old, tag: entry.tag };
+            let inside =
+                (vshmem_wire::PAGE_BYTES..self.layout.data.offset()).contains(&entry.offset);
+            if inside && map.load_cell(entry.offset).is_ok_and(|now| now == old) {
+                self.pending.insert(entry.offset, entry.new);
             }
         }
         Ok(())

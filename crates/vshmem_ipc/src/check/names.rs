@@ -20,7 +20,7 @@ impl Checker<'_> {
                     continue;
                 }
                 let noun = name_of(kind);
-                let slot = table::slot_at(self.layout, kind, index)?;
+                let slot = kind.row(self.layout, index)?;
                 let key = ObjectKey::of_word(self.word(field!(slot, ObjectHeader, key))?);
                 let word = self.word(name::cell_at(self.layout, kind, index)?)?;
                 let ObjectName::Chunk { unit, bytes } = ObjectName::unpack(word) else {

@@ -53,7 +53,7 @@ impl Checker<'_> {
         let mut objects = Objects { slot_states: [Vec::new(), Vec::new(), Vec::new()] };
         for kind in Kind::ALL {
             for index in 0..kind.slots(self.layout) as u32 {
-                let slot = table::slot_at(self.layout, kind, index)?;
+                let slot = kind.row(self.layout, index)?;
                 let slot_state = SlotState::unpack(self.get(field!(slot, ObjectHeader, state))?);
                 self.slot_state(client_table, kind, index, slot_state)?;
                 objects.slot_states[kind as usize].push(slot_state);
@@ -127,7 +127,7 @@ impl Checker<'_> {
                 break;
             }
             last = next;
-            let slot = table::slot_at(layout, kind, index)?;
+            let slot = kind.row(layout, index)?;
             next = self.get(field!(slot, ObjectHeader, next))?;
         }
         let tail = self.get(per_kind!(layout, free_tail, kind))?;
@@ -167,7 +167,7 @@ impl Checker<'_> {
             let bucket = buckets.first().nth(number);
             let mut next = self.get(bucket)?;
             while let Some(index) = next.checked_sub(1) {
-                let Ok(slot) = table::slot_at(layout, kind, index) else {
+                let Ok(slot) = kind.row(layout, index) else {
                     self.wrong(format!(
                         "the {name} keys of bucket {number} lead to slot {index}, which does not exist"
                     ));
@@ -196,7 +196,7 @@ impl Checker<'_> {
             }
         }
         for (index, slot_state) in objects.of(kind) {
-            let slot = table::slot_at(layout, kind, index)?;
+            let slot = kind.row(layout, index)?;
             let key = self.word(field!(slot, ObjectHeader, key))?;
             if slot_state.is(ObjectState::Live) && key != 0 && !found.contains(&index) {
                 self.wrong(format!("{name} {index} has key {key:#x} and is not found by it"));

@@ -66,7 +66,7 @@ fn repair_locks(context: &Context) -> Result<(), Failure> {
     let mut locks = vec![context.pool().registry_lock()];
     for kind in [Kind::Semaphore, Kind::Queue] {
         for index in 0..kind.slots(layout) as u32 {
-            locks.extend(kind.slot(layout, index).map(|at| field!(at, ObjectHeader, lock)));
+            locks.extend(kind.row(layout, index).map(|at| field!(at, ObjectHeader, lock)));
         }
     }
     let buckets = (0..layout.futexes.count as u32).filter_map(|index| layout.futexes.at(index));
@@ -145,7 +145,7 @@ fn repair_objects(context: &Context) -> Result<(), Failure> {
     let lock_context = context.lock_context_of(&slot_guard);
     for kind in Kind::ALL {
         for index in 0..kind.slots(layout) as u32 {
-            let slot = table::slot_at(layout, kind, index)?;
+            let slot = kind.row(layout, index)?;
             let slot_state = table::slot_state(map, slot)?;
             let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
             let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Dying);
@@ -197,7 +197,7 @@ fn repair_counters(context: &Context) -> Result<(), Failure> {
         for kind in Kind::ALL {
             let mut used = 0;
             for index in 0..kind.slots(layout) as u32 {
-                let slot = table::slot_at(layout, kind, index)?;
+                let slot = kind.row(layout, index)?;
                 let state = txn.get(field!(slot, ObjectHeader, state))? & 0xff;
                 if state == ObjectState::Free as u32 {
                     continue;

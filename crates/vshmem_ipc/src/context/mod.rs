@@ -20,7 +20,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
-use vshmem_mem::tuning::{RETRIES, RETRY_INTERVAL};
+use vshmem_mem::tuning::{SLOT_INTERVAL, SLOT_TRIES};
 use vshmem_mem::{Map, Ordering, sleep_shortly};
 use vshmem_sync::{Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, field};
 use vshmem_wire::{Area, ClientId, ClientSlot, ProcessRef, ThreadSlot};
@@ -108,8 +108,8 @@ type TakeSlot<'a> =
 pub(crate) fn await_slot<T, E>(
     mut take: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
-    for _ in 0..RETRIES {
-        sleep_shortly(RETRY_INTERVAL);
+    for _ in 0..SLOT_TRIES {
+        sleep_shortly(SLOT_INTERVAL);
         let taken = take()?;
         if taken.is_some() {
             return Ok(taken);

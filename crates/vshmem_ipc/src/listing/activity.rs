@@ -25,7 +25,7 @@ pub(crate) fn object_activities(pool: &Pool) -> Result<Vec<ObjectActivity>, Fail
     let mut rows = Vec::new();
     for kind in Kind::ALL {
         for row in objects(pool, kind)? {
-            let slot = table::slot_at(pool.layout(), row.kind, row.index)?;
+            let slot = row.kind.row(pool.layout(), row.index)?;
             let before = table::slot_state(pool.map(), slot)?;
             let object_slot = ObjectSlot { index: row.index, sequence: before.sequence };
             let activity = object_activity(pool, row, object_slot)?;
@@ -108,7 +108,7 @@ fn thread_wait(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<ThreadWait>,
         (Kind::Queue, Awaited::Room)
     };
     // What it waits at may have gone just now, or be what a peer has made up.
-    let Ok(slot) = table::slot_at(pool.layout(), object, index) else { return Ok(None) };
+    let Ok(slot) = object.row(pool.layout(), index) else { return Ok(None) };
     let object_slot = ObjectSlot { index, sequence: table::slot_state(map, slot)?.sequence };
     let last = last_active(pool, object_slot, awaited)?;
     Ok(Some(ThreadWait { kind: object, id: object_slot.id(), awaited, last }))
@@ -116,7 +116,7 @@ fn thread_wait(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<ThreadWait>,
 
 fn wait_by_address(pool: &Pool, at: Place<ThreadSlot>) -> Result<Option<ThreadWait>, Fault> {
     let Some(address) = address_of(pool, at)? else { return Ok(None) };
-    let slot = table::slot_at(pool.layout(), Kind::Segment, address.segment)?;
+    let slot = Kind::Segment.row(pool.layout(), address.segment)?;
     let sequence = table::slot_state(pool.map(), slot)?.sequence;
     let id = ObjectSlot { index: address.segment, sequence }.id();
     let awaited = Awaited::Address { offset: address.offset };

@@ -24,7 +24,7 @@ pub(crate) fn entries(pool: &Pool, kind: Kind) -> Result<Vec<ObjectDetails>, Fai
 
 pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<ObjectDetails, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
-    let slot = table::slot_at(layout, row.kind, row.index)?;
+    let slot = row.kind.row(layout, row.index)?;
     let slot_state = table::slot_state(map, slot)?;
     let object_slot = ObjectSlot { index: row.index, sequence: slot_state.sequence };
     let get = |at: Place<RawCell>| load_value(map, at);
@@ -129,7 +129,7 @@ pub(crate) fn lock_row(pool: &Pool, object: Option<ObjectRow>) -> Result<Option<
     let offset = match object {
         None => pool.registry_lock(),
         Some(row) => {
-            let slot = table::slot_at(layout, row.kind, row.index)?;
+            let slot = row.kind.row(layout, row.index)?;
             field!(slot, ObjectHeader, lock)
         }
     };
@@ -154,7 +154,7 @@ pub(crate) fn objects(pool: &Pool, kind: Kind) -> Result<Vec<ObjectRow>, Failure
         let high = load_value(map, per_kind!(layout, high_water, kind))?;
         let mut rows = Vec::new();
         for index in 0..high.min(kind.slots(layout) as u32) {
-            let slot = table::slot_at(layout, kind, index)?;
+            let slot = kind.row(layout, index)?;
             let slot_state = table::slot_state(map, slot)?;
             if slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed) {
                 rows.push(ObjectRow { kind, index });

@@ -1,6 +1,8 @@
 //! Kinds, ids and slots.
 
-use vshmem_wire::{ID_STRIDE, INDEX_BASE, Layout, MsgSlot, ObjectHeader, Place, SemSlot, ShmSlot};
+use vshmem_wire::{
+    ID_STRIDE, INDEX_BASE, Layout, MsgSlot, NoRow, ObjectHeader, Place, SemSlot, ShmSlot,
+};
 
 /// The three kinds of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,13 +39,13 @@ impl Kind {
         }
     }
 
-    /// What slot `index` of this kind has in common with those of other kinds; `None` past the end.
+    /// What slot `index` of this kind has in common with those of other kinds.
     #[inline]
-    pub(crate) fn slot(self, layout: &Layout, index: u32) -> Option<Place<ObjectHeader>> {
+    pub(crate) fn row(self, layout: &Layout, index: u32) -> Result<Place<ObjectHeader>, NoRow> {
         match self {
-            Self::Segment => layout.shm.at(index).map(Place::<ShmSlot>::header),
-            Self::Semaphore => layout.sem.at(index).map(Place::<SemSlot>::header),
-            Self::Queue => layout.msg.at(index).map(Place::<MsgSlot>::header),
+            Self::Segment => layout.shm.row(index).map(Place::<ShmSlot>::header),
+            Self::Semaphore => layout.sem.row(index).map(Place::<SemSlot>::header),
+            Self::Queue => layout.msg.row(index).map(Place::<MsgSlot>::header),
         }
     }
 }

@@ -211,7 +211,7 @@ fn break_locks(
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
     let objects = Kind::ALL.into_iter().flat_map(|kind| {
-        (0..kind.slots(layout) as u32).filter_map(move |index| kind.slot(layout, index))
+        (0..kind.slots(layout) as u32).filter_map(move |index| kind.row(layout, index).ok())
     });
     let objects = objects.map(|slot| field!(slot, ObjectHeader, lock));
     let buckets = (0..layout.futexes.count as u32).filter_map(|nth| layout.futexes.at(nth));

@@ -18,7 +18,7 @@ pub(crate) fn recover_object(
     index: u32,
 ) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let slot = table::slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let slot_state = table::slot_state(map, slot)?;
     if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Dying) {
         return Ok(());

@@ -253,12 +253,16 @@ fn take_back_unseen(
 
 /// The wait queue that a thread waits in, as its slot says.
 fn wait_queue_at(layout: &Layout, kind: Option<WaitKind>, object: u32) -> Option<WaitQueue> {
-    match kind? {
-        WaitKind::None => None,
-        WaitKind::Address => Bucket::nth(layout, object).ok().map(Bucket::wait_queue),
-        WaitKind::Semaphore => layout.sem.at(object).map(set::wait_queue_of),
-        kind @ (WaitKind::Receive | WaitKind::Send | WaitKind::Notify) => {
+    match kind {
+        Some(WaitKind::Address) => Bucket::nth(layout, object).ok().map(Bucket::wait_queue),
+        Some(WaitKind::Semaphore) => layout.sem.at(object).map(set::wait_queue_of),
+        Some(kind @ (WaitKind::Receive | WaitKind::Send | WaitKind::Notify)) => {
             layout.msg.at(object).map(|slot| msg::queue::wait_queue_of(slot, kind))
+        }
+        // A peer has written it. Most who wait are receivers.
+        Some(WaitKind::None) | None => {
+            let receivers = |slot| msg::queue::wait_queue_of(slot, WaitKind::Receive);
+            layout.msg.at(object).map(receivers)
         }
     }
 }
@@ -270,14 +274,16 @@ fn dequeue_thread(
 ) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let at = dead.at;
-    let kind = load_state(map, field!(at, ThreadSlot, kind))?;
+    let kind_at = field!(at, ThreadSlot, kind).cell();
+    let kind = load_value(map, kind_at)?;
     let object = load_value(map, field!(at, ThreadSlot, object))?;
-    let Some(wait_queue) = wait_queue_at(layout, kind, object) else { return Ok(()) };
+    let wait_queue = wait_queue_at(layout, WaitKind::of(kind), object);
+    let Some(wait_queue) = wait_queue else { return Ok(()) };
     with_lock(*lock_context, wait_queue.lock, "reap-waiter", |txn| {
         // A thread enters this wait queue under this lock. So if the slot still belongs to the dead
         // client, then it is a thread of that client that waits.
         let here = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Waiting)
-            && txn.state(field!(at, ThreadSlot, kind))? == kind
+            && txn.get(kind_at)? == kind
             && txn.get(field!(at, ThreadSlot, object))? == object
             && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word();
         if here {
@@ -300,7 +306,7 @@ fn finish_task(context: &Context, lock_context: &LockContext<'_>, dead: Dead) ->
         return Ok(());
     }
     if let Some(kind) = Kind::ALL.get(task.kind as usize).copied()
-        && table::slot_at(layout, kind, task.index).is_ok()
+        && kind.row(layout, task.index).is_ok()
     {
         finish_object(context, lock_context, dead.client, kind, task.index)?;
     }
@@ -316,7 +322,7 @@ fn finish_object(
     index: u32,
 ) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let slot = table::slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let slot_state = table::slot_state(map, slot)?;
     let object_slot = ObjectSlot { index, sequence: slot_state.sequence };
     let maker = || load_word(map, field!(layout.shm.row(index)?, ShmSlot, maker));

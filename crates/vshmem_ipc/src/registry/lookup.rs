@@ -54,7 +54,7 @@ fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Obj
 
 /// The id of the live object in a slot, for *_STAT.
 pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Failure> {
-    let Some(slot) = kind.slot(context.pool().layout(), index) else {
+    let Ok(slot) = kind.row(context.pool().layout(), index) else {
         return Err(Errno::INVAL.into());
     };
     let slot_state = table::slot_state(context.pool().map(), slot)?;

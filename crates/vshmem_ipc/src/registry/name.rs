@@ -112,7 +112,7 @@ pub(crate) fn enter(
     new: NewName<'_>,
 ) -> Result<(), Fault> {
     let layout = context.pool().layout();
-    let slot = table::slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let NewName { name, chunk } = new;
     let noted = ObjectName::Chunk { unit: chunk.0, bytes: name.0.len() as u32 };
     txn.set_word(cell_at(layout, kind, index)?, noted.pack())?;
@@ -128,7 +128,7 @@ pub(crate) fn leave(
     kind: Kind,
     index: u32,
 ) -> Result<(), Fault> {
-    let slot = table::slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let name_at = cell_at(layout, kind, index)?;
     if let ObjectName::Chunk { unit, .. } = ObjectName::unpack(txn.get_word(name_at)?) {
         table::leave_key(txn, layout, kind, index)?;

@@ -49,14 +49,6 @@ impl SlotState {
     }
 }
 
-pub(crate) fn slot_at(
-    layout: &Layout,
-    kind: Kind,
-    index: u32,
-) -> Result<Place<ObjectHeader>, Fault> {
-    kind.slot(layout, index).ok_or_else(|| Fault::corrupt(layout.registry, "no such object slot"))
-}
-
 pub(crate) fn slot_state(map: &Map, slot: Place<ObjectHeader>) -> Result<SlotState, Fault> {
     Ok(SlotState::unpack(load_value(map, field!(slot, ObjectHeader, state))?))
 }
@@ -94,7 +86,7 @@ pub(super) fn find(
         let Some(index) = next.checked_sub(1) else {
             return Ok(None);
         };
-        let slot = slot_at(layout, kind, index)?;
+        let slot = kind.row(layout, index)?;
         let slot_state = SlotState::unpack(get(field!(slot, ObjectHeader, state))? as u32);
         let found = get(field!(slot, ObjectHeader, key))? == key.word();
         if found && slot_state.is(ObjectState::Live) && is_it(index)? {
@@ -115,7 +107,7 @@ pub(crate) fn take_slot(
     let head_at = per_kind!(layout, free_head, kind);
     let head = txn.get(head_at)?;
     let index = if let Some(index) = head.checked_sub(1) {
-        let slot = slot_at(layout, kind, index)?;
+        let slot = kind.row(layout, index)?;
         let next = txn.get(field!(slot, ObjectHeader, next))?;
         txn.set(head_at, next)?;
         if next == 0 {
@@ -131,7 +123,7 @@ pub(crate) fn take_slot(
         txn.set(high_at, high + 1)?;
         high
     };
-    let slot = slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
     if !slot_state.is(ObjectState::Free) {
         return Err(Fault::corrupt(slot, "a free object slot that is in use"));
@@ -164,7 +156,7 @@ pub(crate) fn free_slot(
     kind: Kind,
     index: u32,
 ) -> Result<(), Fault> {
-    let slot = slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let state_at = field!(slot, ObjectHeader, state);
     let slot_state = SlotState::unpack(txn.get(state_at)?);
     let sequence = slot_state.sequence.wrapping_add(1) & 0xffff;
@@ -173,7 +165,7 @@ pub(crate) fn free_slot(
     let tail_at = per_kind!(layout, free_tail, kind);
     let tail = txn.get(tail_at)?;
     if let Some(last) = tail.checked_sub(1) {
-        let last = slot_at(layout, kind, last)?;
+        let last = kind.row(layout, last)?;
         txn.set(field!(last, ObjectHeader, next), index + 1)?;
     } else {
         txn.set(per_kind!(layout, free_head, kind), index + 1)?;
@@ -233,7 +225,7 @@ pub(crate) fn enter_key(
     kind: Kind,
     index: u32,
 ) -> Result<(), Fault> {
-    let slot = slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let key = ObjectKey::of_word(txn.get_word(field!(slot, ObjectHeader, key))?);
     let head_at = bucket(layout, kind, key)?;
     let head = txn.get(head_at)?;
@@ -248,7 +240,7 @@ pub(crate) fn leave_key(
     kind: Kind,
     index: u32,
 ) -> Result<(), Fault> {
-    let slot = slot_at(layout, kind, index)?;
+    let slot = kind.row(layout, index)?;
     let key = ObjectKey::of_word(txn.get_word(field!(slot, ObjectHeader, key))?);
     if key == ObjectKey::NONE {
         return Ok(());
@@ -259,7 +251,7 @@ pub(crate) fn leave_key(
         let Some(other) = next.checked_sub(1) else {
             return Ok(());
         };
-        let at = field!(slot_at(layout, kind, other)?, ObjectHeader, next);
+        let at = field!(kind.row(layout, other)?, ObjectHeader, next);
         if other == index {
             let after = txn.get(at)?;
             return txn.set(link, after);
@@ -291,7 +283,7 @@ pub(crate) fn is_lock(context: &Context, lock: Place<RawCell>) -> bool {
     let layout = context.pool().layout();
     let of_object = |kind: &Kind| {
         let index = kind.index_of(layout, lock.offset());
-        let slot = index.and_then(|index| kind.slot(layout, index));
+        let slot = index.and_then(|index| kind.row(layout, index).ok());
         slot.is_some_and(|slot| field!(slot, ObjectHeader, lock) == lock)
     };
     let bucket = layout.futexes.index_of(lock.offset()).and_then(|nth| layout.futexes.at(nth));

@@ -7,10 +7,10 @@ use crate::operations::{ALL, Stage};
 use crate::setup::{Setup, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
-use vshmem_sync::{field, load_word};
+use vshmem_sync::{field, load_state, load_word};
 use vshmem_wire::{
     CELL_BYTES, FutexBucket, INTENT_ENTRIES, IntentHead, Layout, MsgSlot, Place, RawCell, Registry,
-    SemSlot, ThreadSlot,
+    SemSlot, ThreadSlot, WaitState,
 };
 
 const HELD: u64 = 1;
@@ -78,6 +78,7 @@ fn forged_records_are_carried_out_inside_the_pool_or_not_at_all() {
                 let far = newcomer(&pool, "b", 21).unwrap();
                 let before = pool.map().load(0u64, Ordering::Relaxed).unwrap();
                 forge(&pool, lock, state, count, offset, more);
+                assert!(pool.check().is_ok(), "{lock:?} in {state}, {count} and {more:#x}");
                 let stage = Stage { setup: &setup, pool: &pool, me: &me, far: &far, nth };
                 for (call, run) in ALL {
                     let name =
@@ -139,5 +140,33 @@ fn a_fork_is_refused_at_once_for_a_record_that_cannot_be() {
         let before = changes();
         assert!(me.reserve_child().is_err(), "{what} {word:#x}");
         assert!(changes() - before < 60, "{what} {word:#x}: it has begun anew");
+    }
+}
+
+/// Otherwise the next owner of its slot would be handed what is sent to this queue.
+#[test]
+fn a_dead_receiver_leaves_its_queue_whatever_its_slot_says_that_it_waits_for() {
+    use crate::fixture::{Calls, asleep, join, pool, sound, until};
+    for said in [0, 6, 77] {
+        let pool = pool();
+        let (me, dead) = (join(&pool, 10), join(&pool, 11));
+        let id = me.queue();
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| dead.receive(id, 5));
+            until("asleep", || asleep(&pool) == 1);
+            let slot = (0..pool.layout().threads.count as u32)
+                .map(|slot| pool.layout().threads.at(slot).unwrap())
+                .find(|slot| {
+                    let wait = load_state(pool.map(), field!(*slot, ThreadSlot, wait));
+                    wait == Ok(Some(WaitState::Waiting))
+                })
+                .unwrap();
+            write(&pool, field!(slot, ThreadSlot, kind).cell().word(), said);
+            me.reap(dead.client_id()).unwrap();
+            sound(&pool);
+            assert!(receiver.join().unwrap().is_err());
+        });
+        me.send(id, 5, b"text").unwrap();
+        assert_eq!(me.receive_now(id, 5), Ok((5, b"text".to_vec())), "{said}");
     }
 }

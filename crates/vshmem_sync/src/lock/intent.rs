@@ -462,8 +462,9 @@ pub(super) fn carry_out(
     Ok(())
 }
 
-/// `None` when it does not lie in the pool.
-fn read_entry(map: &Map, at: Place<IntentEntry>) -> Option<IntentEntry> {
+/// Reads an entry of a record; `None` when it does not lie in the pool.
+#[must_use]
+pub fn read_entry(map: &Map, at: Place<IntentEntry>) -> Option<IntentEntry> {
     let word = |place: Place<u64>| map.load(place, Ordering::Relaxed).ok();
     Some(IntentEntry {
         offset: word(field!(at, IntentEntry, offset))?,

@@ -61,5 +61,5 @@ mod word;
 pub use change::{decide_with_lock, decide_with_lock_long, with_lock};
 pub use context::LockContext;
 pub use decision::Decision;
-pub use intent::Txn;
+pub use intent::{Txn, read_entry};
 pub use word::{LockHolder, LockWord, holder_of, read_if_free};
