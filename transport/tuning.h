@@ -8,11 +8,11 @@
 #define VSHMEM_TUNING_H
 
 /* Looks in vain before something slower is done: progress is made inside a call on a window, the
- * clock is read. 2 us: what is waited for often takes less, and what is slower takes less than a
+ * clock is read. 3 us: what is waited for often takes less, and what is slower takes less than a
  * tenth of it. Calls on a window that do not wait count as looks. */
 #define VSHMEM_LOOKS_PER_PROGRESS 64
 
-/* Looks in vain between yields and sleeps: a microsecond or two. Whom a process waits for may be
+/* Looks in vain between yields and sleeps: about a microsecond. Whom a process waits for may be
  * waiting for its CPU. */
 #define VSHMEM_LOOKS_PER_YIELD 16
 /* Ticks that are spent with looking and yielding before the first sleep: where a yield is quick,

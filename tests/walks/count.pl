@@ -62,23 +62,23 @@ sub is_short {
 	return $lines->[$begin] =~ /\}$/ || $end =~ /^$indent\}$/ ? 1 : 0;
 }
 
-# Rooms, and steps back: first entries of functions in a file that was left before.
+# Files, and steps back: first entries of functions in a file that was left before.
 sub count {
-	my (%rooms, $back, $before);
+	my (%files, $back, $before);
 	($back, $before) = (0, '');
 	for my $entry (@_) {
-		$back++ if $entry->{file} ne $before && $rooms{ $entry->{file} };
-		$rooms{ $before = $entry->{file} } = 1;
+		$back++ if $entry->{file} ne $before && $files{ $entry->{file} };
+		$files{ $before = $entry->{file} } = 1;
 	}
-	return sprintf 'rooms %d, back %d', scalar keys %rooms, $back;
+	return sprintf 'files %d, back %d', scalar keys %files, $back;
 }
 
 # The stops of a way, a line each.
 sub show {
-	my (%rooms, @stops);
+	my (%files, @stops);
 	for my $entry (@_) {
 		if (!@stops || $stops[-1][0] ne $entry->{file}) {
-			push @stops, [ $entry->{file}, $rooms{ $entry->{file} }++ ? '<' : ' ' ];
+			push @stops, [ $entry->{file}, $files{ $entry->{file} }++ ? '<' : ' ' ];
 		}
 		push @{ $stops[-1] }, $entry->{name};
 	}

@@ -1,4 +1,5 @@
-//! How long threads look, yield and sleep: every constant of it, with its reason.
+//! How long threads look, yield and sleep inside calls: the constants, each with its reason.
+//! (What one file alone knows of, as the timeout of one call, is there.)
 //!
 //! The rules are where they are used. What C code waits for is in `transport/tuning.h`; a test
 //! holds those that are in both together.
@@ -151,11 +152,11 @@ pub mod lock {
     /// Polls for which it does: half a microsecond, in which a line reaches any other CPU.
     pub const ASIDE: u32 = 16;
     /// Turns of a waiting thread between two looks at the clock for
-    /// [`PEER_TIMEOUT`](super::PEER_TIMEOUT): 60 ms while it sleeps in each, so the clock costs
+    /// [`PEER_TIMEOUT`](super::PEER_TIMEOUT): 0.1 s while it sleeps in each, so the clock costs
     /// nothing.
     pub const TURNS_PER_CLOCK_READ: u32 = 1024;
-    /// So many turns count as this long at most: they take half of it. In what was longer the
-    /// process was stopped.
+    /// So many turns count as this long at most: twice what they take. In a longer time the process
+    /// was stopped.
     pub const TURNS_TAKE: Duration = Duration::from_millis(250);
 }
 
@@ -193,8 +194,7 @@ pub mod team {
     /// For a caller with something to do, which looks by itself: a look takes up to 50 ns, so few
     /// where they are in vain, as where members share a CPU.
     pub const LEAST_LOOKS_OF_BUSY: u32 = 2;
-    /// For such a caller at most: some microseconds. So often it is also called before the clock is
-    /// read.
+    /// For such a caller at most: some 25 us. So often it is also called before the clock is read.
     pub const MOST_LOOKS_OF_BUSY: u32 = 512;
     /// How often the CPU is given away before a sleep: every other of up to 64 members of one CPU
     /// has had it then.
@@ -207,6 +207,6 @@ pub mod team {
     /// [`LEAST_OF_A_CHECK`] where that is more: a job that is stopped as a whole continues with the
     /// others' timeout nearly as it was.
     pub const PART_OF_A_CHECK: u32 = 10;
-    /// Some times [`CHECK_EVERY`].
+    /// Two and a half times [`CHECK_EVERY`].
     pub const LEAST_OF_A_CHECK: Duration = Duration::from_millis(50);
 }

@@ -28,12 +28,6 @@ pub(crate) fn claim_point(step: &str) {
 #[inline(always)]
 pub(crate) fn claim_point(_: &str) {}
 
-/// The steps of every change under a lock, in order.
-#[must_use]
-pub const fn crash_point_names() -> [&'static str; 6] {
-    ["acquired", "written", "committed", "half-applied", "applied", "released"]
-}
-
 #[cfg(feature = "crash-points")]
 fn pass(change: &str, step: &str) {
     use std::sync::OnceLock;

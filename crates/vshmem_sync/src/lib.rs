@@ -28,11 +28,11 @@ mod thread_slot;
 mod wait;
 
 pub use cell::{claim_cell, claim_word, load_cell, load_state, load_value, load_word};
-pub use crash::{crash_point, crash_point_names};
+pub use crash::crash_point;
 pub use fault::Fault;
 pub use lock::{
-    Decision, LockContext, LockHolder, LockWord, Txn, decide_with_lock, decide_with_lock_long,
-    holder_of, read_entry, read_if_free, with_lock,
+    Decision, LockContext, LockHolder, Txn, decide_with_lock, decide_with_lock_long, holder_of,
+    read_entry, read_if_free, with_lock,
 };
 pub use message_ring::{
     Inline, MessageRing, RingSlot, RingSpace, RingWords, SendBackoff, Tail, leave_lines,
@@ -43,7 +43,6 @@ pub use process_shared::{
 };
 pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
 pub use thread_slot::{ClientList, ListEntry, SlotCache, SlotGuard, SlotOwner, thread_list_entry};
-pub use vshmem_wire::field;
 pub use wait::{
     Doorbell, ParkResult, Polled, SleepMeter, Spin, SpinWait, WaitWords, WakeOtherUsers, WakerCpu,
     WordsOwner, park, wake, wake_word,

@@ -6,7 +6,7 @@ use crate::place::Place;
 
 /// Bytes of a cell.
 pub const CELL_BYTES: u64 = 16;
-/// Bytes of a plain word: of what is no cell, as the text of a record.
+/// Bytes of a plain word, which is no cell.
 pub const WORD_BYTES: u64 = 8;
 
 /// A cell as it lies in the pool. Read and written through the accessors of `vshmem_mem` alone.
@@ -27,14 +27,14 @@ impl Place<RawCell> {
     #[inline]
     #[must_use]
     pub const fn word(self) -> Place<u64> {
-        Place::at(self.offset() + core::mem::offset_of!(RawCell, word) as u64)
+        crate::field!(self, RawCell, word)
     }
 
     /// The tag of a cell, for who only asks whether it was written.
     #[inline]
     #[must_use]
     pub const fn tag(self) -> Place<u64> {
-        Place::at(self.offset() + core::mem::offset_of!(RawCell, tag) as u64)
+        crate::field!(self, RawCell, tag)
     }
 }
 

@@ -157,6 +157,13 @@ impl ClientListHead {
     pub const fn is_of(self, client: ClientId) -> bool {
         self.count == Self::empty(client).count
     }
+
+    /// What `client` has claimed last; `None` when it holds nothing, or the list is another client's.
+    #[inline]
+    #[must_use]
+    pub const fn last_of(self, client: ClientId) -> Option<u32> {
+        if self.is_of(client) { self.first.checked_sub(1) } else { None }
+    }
 }
 
 #[cfg(test)]

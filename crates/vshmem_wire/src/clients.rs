@@ -191,11 +191,11 @@ pub struct SemaphoreWait {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ReceiveWait {
-    /// How the type selects messages, and whether longer ones are cut off.
+    /// How the type selects messages: 0 any; 1 that type; 2 all but it; 3 the lowest up to it.
     pub mode: u64,
     /// The type.
     pub mtype: u64,
-    /// Bytes that it has room for.
+    /// Bytes that it has room for; all ones where a longer message is cut off.
     pub room: u64,
     /// The sequence of the queue.
     pub queue_sequence: u64,
@@ -205,6 +205,7 @@ pub struct ReceiveWait {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SendWait {
+    // Keeps what follows where format 9 has it.
     unused: [u64; 2],
     /// Bytes of its message.
     pub size: u64,
@@ -214,6 +215,7 @@ pub struct SendWait {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct AddressWait {
+    // Keeps what follows where format 9 has it.
     unused: u64,
     /// Where in the pool.
     pub offset: u64,
@@ -223,6 +225,7 @@ pub struct AddressWait {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct NotifyWait {
+    // Keeps what follows where format 9 has it.
     unused: u64,
     /// A number of the process's own.
     pub number: u64,
@@ -348,7 +351,7 @@ impl IntentHead {
     #[must_use]
     pub const fn entries_for(word: u64, tag: u64) -> Option<u64> {
         if word >> Self::ENTRY_BITS == tag & (u64::MAX >> Self::ENTRY_BITS) {
-            Some(word & ((1 << Self::ENTRY_BITS) - 1))
+            Some(Self::entries_of(word))
         } else {
             None
         }
@@ -385,8 +388,7 @@ pub struct ThreadSlot {
     pub message: RawCell,
     /// Pid of the waiter in its domain, with the domain as in [`ProcessRef`].
     pub process_ref: RawCell,
-    /// What the thread waits for, as its kind has it: [`Place::semaphore_wait`] and its
-    /// siblings.
+    /// What the thread waits for, by `kind`: [`Place::semaphore_wait`] and so on.
     pub awaited: AwaitedWords,
     /// Offset of the lock that the intent record belongs to.
     pub intent_lock: u64,
@@ -456,7 +458,7 @@ impl ProcessRef {
 
 const _: () = assert!(size_of::<DomainSlot>() == 448, "a domain slot is seven cache lines");
 const _: () = assert!(size_of::<ClientSlot>() == 256, "a client slot is four cache lines");
-const _: () = assert!(size_of::<IntentEntry>() == 32, "a log entry is four words");
+const _: () = assert!(size_of::<IntentEntry>() == 32, "an intent entry is four words");
 const _: () = assert!(
     size_of::<ThreadSlot>() == 12 * 16 + size_of::<AwaitedWords>() + 5 * 8 + INTENT_ENTRIES * 32,
     "a thread slot has no padding"

@@ -176,7 +176,7 @@ impl<T> Area<T> {
         if (index as u64) < self.count { Some(self.first.nth(index as u64)) } else { None }
     }
 
-    /// As [`Area::at`].
+    /// As [`Area::at`], for an index that was read in the pool.
     ///
     /// # Errors
     /// When there is no such structure: a peer has written the index.

@@ -1,7 +1,7 @@
 //! The bytes of a pool: every structure that two domains share, as `repr(C)` layouts.
 //!
 //! This crate holds no logic beyond the arithmetic of the layout itself. What the structures mean
-//! is described in `docs/internals/wire-format.md`; this file order is the order there.
+//! is described in `docs/internals/wire-format.md`.
 //!
 //! Nothing here is a pointer: structures refer to each other by index (stored plus one, so that
 //! zero means "none") or by byte offset from the start of the pool.

@@ -89,7 +89,7 @@ impl MovedMessage {
 const _: () = assert!(
     core::mem::offset_of!(MsgHeader, tag).is_multiple_of(16)
         && core::mem::offset_of!(MsgHeader, tag) + 8 == size_of::<MsgHeader>(),
-    "the tag and the first bytes of the payload are on 16 bytes"
+    "the tag and the first bytes of the payload are one cell"
 );
 
 /// Bytes in front of a message's payload.

@@ -136,7 +136,7 @@ pub struct MsgSlot {
     pub header: ObjectHeader,
     /// Bytes allowed.
     pub limit: RawCell,
-    /// A [`QueueMode`].
+    /// Where the messages are, a [`QueueMode`], and which types sleeping receivers wait for.
     pub mode: RawCell,
     /// Bytes queued.
     pub bytes: RawCell,
@@ -195,7 +195,7 @@ macro_rules! objects {
             #[inline]
             #[must_use]
             pub const fn header(self) -> Place<ObjectHeader> {
-                Place::at(self.offset() + core::mem::offset_of!($slot, header) as u64)
+                crate::field!(self, $slot, header)
             }
         })*
     };

@@ -39,7 +39,7 @@ impl<T> Place<T> {
         self.offset
     }
 
-    /// Structure number `index` of those that follow each other from here; this one is 0.
+    /// The structure `index` further on, of several of this type that lie one behind the other.
     #[inline]
     #[must_use]
     pub const fn nth(self, index: u64) -> Self {
@@ -56,14 +56,14 @@ impl<T> Place<T> {
 }
 
 impl<T, const N: usize> Place<[T; N]> {
-    /// The first of a row.
+    /// The first of an array.
     #[inline]
     #[must_use]
     pub const fn first(self) -> Place<T> {
         Place::at(self.offset)
     }
 
-    /// Number `index` of a row.
+    /// Element `index` of an array. Whether there are so many is not asked.
     #[inline]
     #[must_use]
     pub const fn element(self, index: u64) -> Place<T> {
@@ -103,8 +103,8 @@ impl<T> From<Place<T>> for u64 {
     }
 }
 
-/// What a view of shared bytes can find a `T` by: a [`Place`] of it in a pool, or the byte offset
-/// in memory that has no layout of places.
+/// How an access names a `T`: by its [`Place`] in a pool, or, in memory that has no layout of
+/// places, by its byte offset.
 pub trait At<T>: Copy {
     /// Byte offset.
     fn offset(self) -> u64;
@@ -136,7 +136,7 @@ macro_rules! field {
     };
 }
 
-/// What must not compile. Each is beside the same with the right type, which must.
+/// What must not compile. Before each stands what must: it differs in the type alone.
 ///
 /// A slot of another kind:
 /// ```

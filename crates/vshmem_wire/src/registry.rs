@@ -5,7 +5,8 @@ use crate::RawCell;
 /// Size classes of free extents: bin `b` holds extents of `2^b ..= 2^(b+1)-1` pages.
 pub const PAGE_BINS: usize = 40;
 
-/// The registry: words that the registry lock protects, in the second page.
+/// The registry: words of the pool as a whole, in the second page, most of them under the registry
+/// lock.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Registry {

@@ -292,7 +292,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The word in which a waiter writes it down (`ThreadSlot::ops`).
+    /// The word in which a waiter writes it down: `SemaphoreWait.operations`.
     #[must_use]
     pub fn pack(self) -> u64 {
         u64::from(self.number)

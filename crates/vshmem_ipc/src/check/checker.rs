@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, field, holder_of, load_word, read_entry};
+use vshmem_sync::{Fault, holder_of, load_word, read_entry};
 use vshmem_wire::{
     Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, State,
-    StateCell, ThreadSlot,
+    StateCell, ThreadSlot, field,
 };
 
 use crate::pool::id::Kind;

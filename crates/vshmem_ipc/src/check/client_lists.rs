@@ -1,7 +1,7 @@
 //! The lists of what clients have claimed: their thread slots, their undo records.
 
-use vshmem_sync::{Fault, ListEntry, field, thread_list_entry};
-use vshmem_wire::{ClientListHead, ClientSlot, Layout, Place, RawCell};
+use vshmem_sync::{Fault, ListEntry, thread_list_entry};
+use vshmem_wire::{ClientListHead, ClientSlot, Layout, Place, RawCell, field};
 
 use crate::check::checker::Checker;
 use crate::check::client_table::ClientTable;
@@ -30,7 +30,7 @@ impl Listed {
         }
     }
 
-    /// Offset of the list of the client in `slot`.
+    /// The head of the list of the client in `slot`.
     fn head(self, slot: Place<ClientSlot>) -> Place<RawCell> {
         match self {
             Self::ThreadSlots => field!(slot, ClientSlot, threads),

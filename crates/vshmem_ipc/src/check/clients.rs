@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use vshmem_sync::{Fault, field};
+use vshmem_sync::Fault;
 use vshmem_wire::{
     ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, ThreadSlot,
-    WaitKind, WaitState,
+    WaitKind, WaitState, field,
 };
 
 use crate::check::checker::Checker;

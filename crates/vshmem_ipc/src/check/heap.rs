@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use vshmem_sync::{Fault, field};
+use vshmem_sync::Fault;
 use vshmem_wire::{
     Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState,
-    Place, RawCell, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
+    Place, RawCell, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot, field,
 };
 
 use crate::check::checker::Checker;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use vshmem_sync::{Fault, field};
-use vshmem_wire::{NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, ObjectState};
+use vshmem_sync::Fault;
+use vshmem_wire::{NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, ObjectState, field};
 
 use crate::check::checker::{Checker, name_of};
 use crate::check::heap::Uses;
 use crate::check::objects::Objects;
 use crate::pool::id::Kind;
-use crate::registry::{name, table};
+use crate::registry::name;
 
 impl Checker<'_> {
     pub(super) fn names(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {

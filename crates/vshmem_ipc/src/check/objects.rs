@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use vshmem_sync::{Fault, field};
+use vshmem_sync::Fault;
 use vshmem_wire::{
     ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, MsgSlot, ObjectHeader,
-    ObjectKey, ObjectName, ObjectState, ShmSlot,
+    ObjectKey, ObjectName, ObjectState, ShmSlot, field,
 };
 
 use crate::check::checker::{Checker, name_of};

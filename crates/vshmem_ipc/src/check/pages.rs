@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use vshmem_sync::{Fault, field};
+use vshmem_sync::Fault;
 use vshmem_wire::{
     ExtentSlot, ExtentState, ObjectName, ObjectState, PAGE_BINS, PAGE_BYTES, Place, Registry,
-    ShmSlot,
+    ShmSlot, field,
 };
 
 use crate::check::checker::Checker;

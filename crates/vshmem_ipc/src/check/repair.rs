@@ -1,10 +1,10 @@
 //! Repairs at once what crashes have left, for an operator who does not want to wait until other
 //! clients do.
 
-use vshmem_sync::{Fault, field, holder_of, load_state, load_value, load_word, with_lock};
+use vshmem_sync::{Fault, holder_of, load_state, load_value, load_word, with_lock};
 use vshmem_wire::{
     ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader,
-    ObjectState, Place, RawCell, Registry, ShmSlot, ThreadSlot,
+    ObjectState, Place, RawCell, Registry, ShmSlot, ThreadSlot, field,
 };
 
 use crate::check::check;

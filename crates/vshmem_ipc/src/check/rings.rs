@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, MessageRing, field};
+use vshmem_sync::{Fault, MessageRing};
 use vshmem_wire::{
     LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MsgSlot, ObjectState, Place, QueueMode,
-    RING_INLINE_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell, RingReserve,
+    RING_INLINE_BYTES, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell, RingReserve, field,
 };
 
 use crate::check::checker::Checker;

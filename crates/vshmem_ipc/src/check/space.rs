@@ -1,9 +1,9 @@
 //! How much room a pool has left.
 
-use vshmem_sync::{Fault, field};
+use vshmem_sync::Fault;
 use vshmem_wire::{
     AttachSlot, CHUNK_CLASSES, ClientSlot, ClientState, ExtentState, MsgSlot, SlabMeta, ThreadSlot,
-    UndoSlot,
+    UndoSlot, field,
 };
 
 use crate::check::checker::Checker;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, field};
+use vshmem_sync::Fault;
 use vshmem_wire::{
     AddressWait, ArrayWord, INLINE_OPS, MsgSlot, ObjectState, Operation, Place, RawCell,
-    ReceiveWait, SemSlot, SemWord, SemaphoreWait, SendWait, ThreadSlot, WaitKind, WaitState,
+    ReceiveWait, SemSlot, SemWord, SemaphoreWait, SendWait, ThreadSlot, WaitKind, WaitState, field,
 };
 
 use crate::check::checker::{Checker, name_of};

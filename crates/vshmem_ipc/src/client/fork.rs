@@ -6,9 +6,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, StallProofTimeout};
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, Txn, decide_with_lock, field, with_lock};
+use vshmem_sync::{Fault, LockContext, Txn, decide_with_lock, with_lock};
 use vshmem_wire::{
-    ATTACHED_QUEUE, AttachCount, AttachSlot, Cell, ClientId, ClientSlot, ClientState, Layout,
+    ATTACHED_QUEUE, AttachCount, AttachSlot, Cell, ClientId, ClientSlot, ClientState, Layout, field,
 };
 
 use crate::client::join::{self, JoinError};

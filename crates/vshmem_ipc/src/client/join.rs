@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{
-    Fault, LockContext, SlotGuard, SlotOwner, Txn, field, load_cell, load_value, with_lock,
+    Fault, LockContext, SlotGuard, SlotOwner, Txn, load_cell, load_value, with_lock,
 };
 use vshmem_wire::{
-    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, State,
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, State, field,
 };
 
 use crate::context::wait_file::WaitFile;

@@ -1,8 +1,8 @@
 //! The lease of this domain and its agent.
 
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Fault, claim_cell, field, load_value};
-use vshmem_wire::{AGENT_STARTER, DomainSlot};
+use vshmem_sync::{Fault, claim_cell, load_value};
+use vshmem_wire::{AGENT_STARTER, DomainSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -1,8 +1,8 @@
 //! Who this process is in the pool: its domain, its client id, its pid.
 
 use vshmem_mem::{AtomicU32, AtomicU64, Ordering};
-use vshmem_sync::{Fault, field, load_state, load_value};
-use vshmem_wire::{ClientId, DomainSlot, DomainState, ProcessRef};
+use vshmem_sync::{Fault, load_state, load_value};
+use vshmem_wire::{ClientId, DomainSlot, DomainState, ProcessRef, field};
 
 use crate::pool::open::Pool;
 

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 use vshmem_mem::tuning::{SLOT_INTERVAL, SLOT_TRIES};
 use vshmem_mem::{Map, Ordering, sleep_shortly};
-use vshmem_sync::{Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, field};
-use vshmem_wire::{Area, ClientId, ClientSlot, ProcessRef, ThreadSlot};
+use vshmem_sync::{Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin};
+use vshmem_wire::{Area, ClientId, ClientSlot, ProcessRef, ThreadSlot, field};
 
 use crate::context::chunk_cache::ChunkCache;
 use crate::context::identity::Identity;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vshmem_sync::{Doorbell, WaitWords, field};
-use vshmem_wire::ThreadSlot;
+use vshmem_sync::{Doorbell, WaitWords};
+use vshmem_wire::{ThreadSlot, field};
 
 use crate::context::wait_file::{DomainUsers, WaitFile};
 use crate::context::waker_cpu_cache::WakerCpuCache;

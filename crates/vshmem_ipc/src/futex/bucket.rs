@@ -1,8 +1,8 @@
 //! The wait queue of an address.
 
 use rustix::io::Errno;
-use vshmem_sync::{Fault, field};
-use vshmem_wire::{FutexBucket, Layout, Place, RawCell, futex_bucket};
+use vshmem_sync::Fault;
+use vshmem_wire::{FutexBucket, Layout, Place, RawCell, field, futex_bucket};
 
 use crate::wait::wait_queue::WaitQueue;
 
@@ -32,8 +32,7 @@ impl Bucket {
     /// # Errors
     /// When there are not so many.
     pub fn nth(layout: &Layout, index: u32) -> Result<Self, Fault> {
-        let none = Fault::corrupt(layout.futexes.offset(), "no such wait queue by address");
-        Ok(Self { index, at: layout.futexes.at(index).ok_or(none)? })
+        Ok(Self { index, at: layout.futexes.row(index)? })
     }
 
     /// The wait queue of the threads that sleep at words of this bucket.

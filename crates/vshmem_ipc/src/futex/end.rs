@@ -6,8 +6,8 @@
 //! that looks at the word and its owner again finds that it need not sleep.
 
 use vshmem_mem::{Ordering, fence};
-use vshmem_sync::{Fault, LockContext, field, load_value};
-use vshmem_wire::Registry;
+use vshmem_sync::{Fault, LockContext, load_value};
+use vshmem_wire::{Registry, field};
 
 use crate::context::Context;
 use crate::futex::{Bucket, wake};

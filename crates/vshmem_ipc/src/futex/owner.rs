@@ -1,8 +1,8 @@
 //! Whether the owner of a lock lives.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, LockOwner, field};
-use vshmem_wire::{ClientSlot, ClientState, State};
+use vshmem_sync::{Fault, LockOwner};
+use vshmem_wire::{ClientSlot, ClientState, State, field};
 
 use crate::context::Context;
 

@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 use vshmem_mem::tuning::recheck::{LOOKS_PER_RECOVERY, LOOKS_PER_SLOT_SEARCH};
 use vshmem_mem::{Clock, Deadline, Instant, Ordering, fence, signals_handled, sleep_shortly};
-use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, field, load_value, with_lock};
-use vshmem_wire::{AddressWait, Registry, ThreadSlot, WaitKind};
+use vshmem_sync::{Fault, SlotGuard, WaitEnd, claim_cell, load_value, with_lock};
+use vshmem_wire::{AddressWait, Registry, ThreadSlot, WaitKind, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -2,8 +2,8 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, fence};
-use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, Woke, field, load_value, with_lock};
-use vshmem_wire::{AddressWait, Layout, WaitState};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, Woke, load_value, with_lock};
+use vshmem_wire::{AddressWait, Layout, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;

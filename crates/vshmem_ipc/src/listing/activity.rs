@@ -2,10 +2,10 @@
 //! anyway, without a store on their fast paths and without joining.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, field, load_state, load_value, load_word};
+use vshmem_sync::{Fault, load_state, load_value, load_word};
 use vshmem_wire::{
     ClientId, MsgSlot, Place, ProcessRef, RawCell, ShmSlot, ThreadSlot, WaitCounts, WaitKind,
-    WaitState,
+    WaitState, field,
 };
 
 use crate::error::Failure;

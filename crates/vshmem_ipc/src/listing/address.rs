@@ -1,8 +1,8 @@
 //! Which segment a thread sleeps in that sleeps by address.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, field, load_value};
-use vshmem_wire::{AddressWait, ObjectState, PAGE_BYTES, Place, ShmSlot, ThreadSlot};
+use vshmem_sync::{Fault, load_value};
+use vshmem_wire::{AddressWait, ObjectState, PAGE_BYTES, Place, ShmSlot, ThreadSlot, field};
 
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;

@@ -1,9 +1,9 @@
 //! The clients of a pool, what they have attached and where they wait.
 
-use vshmem_sync::{Fault, field, load_state, load_value, load_word};
+use vshmem_sync::{Fault, load_state, load_value, load_word};
 use vshmem_wire::{
     ATTACHED_QUEUE, AttachSlot, ClientId, ClientSlot, ClientState, Place, Registry, ThreadSlot,
-    WaitKind, WaitState,
+    WaitKind, WaitState, field,
 };
 
 use crate::error::Failure;

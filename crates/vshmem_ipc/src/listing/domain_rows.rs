@@ -1,7 +1,7 @@
 //! The domains of a pool.
 
-use vshmem_sync::{Fault, field, load_state, load_value, load_word};
-use vshmem_wire::{AGENT_STARTER, DOORBELL_LOST, DomainSlot, DomainState};
+use vshmem_sync::{Fault, load_state, load_value, load_word};
+use vshmem_wire::{AGENT_STARTER, DOORBELL_LOST, DomainSlot, DomainState, field};
 
 use crate::error::Failure;
 use crate::listing::client_rows;

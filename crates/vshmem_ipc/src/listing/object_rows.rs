@@ -1,9 +1,9 @@
 //! The objects of a pool, and the locks that are held.
 
-use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
+use vshmem_sync::{Fault, holder_of, load_value, load_word};
 use vshmem_wire::{
     AttachCount, ClientId, MsgSlot, ObjectHeader, ObjectName, ObjectState, PAGE_BYTES, Place,
-    ProcessRef, RawCell, Registry, SemSlot, ShmSlot, ThreadSlot,
+    ProcessRef, RawCell, Registry, SemSlot, ShmSlot, ThreadSlot, field,
 };
 
 use crate::error::Failure;

@@ -13,8 +13,7 @@ use vshmem_wire::{Layout, PAGES_PER_MARK, Place, RawCell};
 const MOST_TRIES: u32 = 10_000;
 
 fn mark_at(layout: &Layout, page: u32) -> Result<Place<RawCell>, Fault> {
-    let none = Fault::corrupt(layout.dirty.offset(), "no such data page");
-    layout.dirty.at(page / PAGES_PER_MARK).ok_or(none)
+    Ok(layout.dirty.row(page / PAGES_PER_MARK)?)
 }
 
 /// Pages from `page` whose bits share its cell, at most `most`, and those bits.

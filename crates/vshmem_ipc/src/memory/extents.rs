@@ -8,8 +8,10 @@
 use std::ops::Range;
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Place, RawCell, Registry};
+use vshmem_sync::{Fault, Txn};
+use vshmem_wire::{
+    ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Place, RawCell, Registry, field,
+};
 
 /// Pages that were handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,11 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
-    Fault, LockContext, Txn, claim_word, crash_point, field, load_cell, load_value, load_word,
-    with_lock,
+    Fault, LockContext, Txn, claim_word, crash_point, load_cell, load_value, load_word, with_lock,
 };
 use vshmem_wire::{
     CHUNK_CLASSES, ClientId, Layout, Place, RING_CLASS, RawCell, SLAB_BYTES, SLABS_PER_RING_SLAB,
-    SlabMeta, UNIT_BYTES,
+    SlabMeta, UNIT_BYTES, field,
 };
 
 use crate::context::Context;

@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Layout, MsgSlot, ObjectName, ObjectState};
+use vshmem_sync::{Fault, Txn};
+use vshmem_wire::{Layout, MsgSlot, ObjectName, ObjectState, field};
 
 use crate::context::Context;
 use crate::error::Failure;

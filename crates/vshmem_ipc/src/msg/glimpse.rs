@@ -53,9 +53,9 @@ impl<'a> Glimpse<'a> {
     /// The queue of an id, whatever its state; `None`: there is no such slot.
     #[inline(always)]
     fn of_id(context: &'a Context, id: i32, is_posix: bool) -> Option<Self> {
-        let ObjectSlot { index, sequence } = ObjectSlot::of(id)?;
-        let slot = context.pool().layout().msg.at(index)?;
-        Self::of(context, Queue { index, sequence, slot }, is_posix).ok()
+        let object_slot = ObjectSlot::of(id)?;
+        let slot = context.pool().layout().msg.at(object_slot.index)?;
+        Self::of(context, Queue::at(object_slot, slot), is_posix).ok()
     }
 
     /// The queue of an id, if this process knows it as one of System V.

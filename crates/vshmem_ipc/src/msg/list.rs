@@ -1,8 +1,8 @@
 //! The list of messages, and the wait queues of those who wait for one or for room.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ClientId, Layout, Place, RawCell, SendWait, ThreadSlot, WaitState};
+use vshmem_sync::{Fault, Txn};
+use vshmem_wire::{ClientId, Layout, Place, RawCell, SendWait, ThreadSlot, WaitState, field};
 
 use crate::msg::count::lengthen;
 use crate::msg::message::{Header, Search};

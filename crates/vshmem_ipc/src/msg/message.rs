@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, field, structure};
-use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, Place, RING_PAYLOAD_BYTES};
+use vshmem_sync::{Fault, structure};
+use vshmem_wire::{
+    Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, Place, RING_PAYLOAD_BYTES, ReceiveWait,
+    ThreadSlot, field,
+};
 
 use crate::msg::queue::Receive;
 use crate::pool::chunk::Chunk;
@@ -115,6 +118,14 @@ impl Search {
             _ if except => Self::NotEqual(mtype),
             _ => Self::Equal(mtype),
         }
+    }
+
+    /// What the receiver in a thread slot waits for.
+    pub fn of_waiter(map: &Map, thread: Place<ThreadSlot>) -> Result<Self, Fault> {
+        let wait = thread.receive_wait();
+        let mode = map.load(field!(wait, ReceiveWait, mode), Ordering::Relaxed)?;
+        let mtype = map.load(field!(wait, ReceiveWait, mtype), Ordering::Relaxed)?;
+        Ok(Self::unpack(mode, mtype))
     }
 
     /// Whether a message of `mtype` would do.

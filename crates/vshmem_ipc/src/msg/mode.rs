@@ -14,11 +14,9 @@
 //! distinguish kinds of requests. Others, often process ids, share theirs with some. So the set may
 //! name types that no receiver waits for; it names all that a receiver does wait for.
 
-use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, Txn, field, load_value, load_word};
-use vshmem_wire::{
-    LONG_RING_SLOTS, Layout, MsgSlot, Place, QueueMode, RING_SLOTS, RawCell, ReceiveWait,
-};
+use vshmem_mem::Map;
+use vshmem_sync::{Fault, Txn, load_value, load_word};
+use vshmem_wire::{LONG_RING_SLOTS, Layout, MsgSlot, Place, QueueMode, RING_SLOTS, RawCell};
 
 use crate::msg::message::Search;
 use crate::msg::queue::{Queue, at};
@@ -91,8 +89,7 @@ pub(super) fn is_turn(number: u32, rarity: u32) -> bool {
     number.wrapping_mul(0x9e37_79b1).leading_zeros() >= rarity
 }
 
-/// Offset of the long ring, if the queue has one. A place that cannot be, which a peer has written,
-/// is none.
+/// The long ring, if the queue has one. One that cannot be, which a peer has written, is none.
 #[inline]
 pub(crate) fn long_ring(
     map: &Map,
@@ -205,10 +202,7 @@ impl AwaitedTypes {
         wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
             let at = layout.threads.row(slot)?;
             let map = txn.lock_context().map;
-            let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
-            let mtype =
-                map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
-            awaited_types = awaited_types.with(Search::unpack(mode, mtype));
+            awaited_types = awaited_types.with(Search::of_waiter(map, at)?);
             Ok(true)
         })?;
         Ok(awaited_types)

@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Map};
-use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{MsgSlot, ObjectState, Place, RING_SLOTS, RawCell, WaitKind};
+use vshmem_sync::{Fault, Txn};
+use vshmem_wire::{MsgSlot, ObjectState, Place, RING_SLOTS, RawCell, WaitKind, field};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -154,12 +154,12 @@ impl Queue {
         Self { index: object_slot.index, sequence: object_slot.sequence, slot }
     }
 
-    /// Offset of its lock.
+    /// Its lock.
     pub fn lock(&self) -> Place<RawCell> {
         field!(self.slot, MsgSlot, header.lock)
     }
 
-    /// Offset of the words of the ring.
+    /// The ring in its slot.
     #[inline]
     pub(crate) fn ring(&self) -> Place<[RawCell; RING_SLOTS]> {
         at!(self, ring)

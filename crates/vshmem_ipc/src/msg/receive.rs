@@ -3,8 +3,10 @@
 use rustix::io::Errno;
 use vshmem_mem::{Instant, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::Decision::{Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
-use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, load_value};
+use vshmem_wire::{
+    MOST_QUEUE_MESSAGE_BYTES, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, field,
+};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -1,8 +1,8 @@
 //! What is done to a queue when a receiver has ended that was handed a message.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{LockContext, field};
-use vshmem_wire::{ReceiveWait, ThreadSlot, WaitKind, WaitState};
+use vshmem_sync::LockContext;
+use vshmem_wire::{ReceiveWait, ThreadSlot, WaitKind, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;

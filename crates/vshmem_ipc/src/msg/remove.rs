@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::{MsgSlot, ObjectState, WaitState};
+use vshmem_sync::{Fault, LockContext};
+use vshmem_wire::{MsgSlot, ObjectState, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -11,8 +11,10 @@
 //! slot.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, RingSlot, Txn, crash_point, field};
-use vshmem_wire::{Cell, Layout, MovedMessage, MsgHeader, Place, RING_SLOTS, RawCell, RingReserve};
+use vshmem_sync::{Fault, RingSlot, Txn, crash_point};
+use vshmem_wire::{
+    Cell, Layout, MovedMessage, MsgHeader, Place, RING_SLOTS, RawCell, RingReserve, field,
+};
 
 use crate::memory::heap;
 use crate::msg::queue::{Queue, at};

@@ -11,10 +11,10 @@
 use std::mem::offset_of;
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, RingSlot, crash_point, field, load_cell, structure};
+use vshmem_sync::{Fault, RingSlot, crash_point, load_cell, structure};
 use vshmem_wire::{
     Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, Place, RING_SLOTS, RawCell, RingPosition,
-    UNIT_BYTES,
+    UNIT_BYTES, field,
 };
 
 use crate::context::Context;
@@ -37,11 +37,11 @@ pub(crate) fn ring_position_in(layout: &Layout, chunk: Chunk) -> Result<Place<u6
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingChunk {
     pub chunk: Chunk,
-    /// Offset of its owner cell.
+    /// Its owner cell.
     owner_at: Place<RawCell>,
     /// What that says as long as the chunk is ours.
     owner: Cell,
-    /// Offset of the chunk.
+    /// The header, with which the chunk begins.
     header: Place<MsgHeader>,
 }
 
@@ -55,12 +55,12 @@ impl RingChunk {
     ) -> Result<Self, Fault> {
         let (owner_at, header) = (chunk.owner(layout)?, chunk.place(layout)?);
         let at = field!(header, MsgHeader, ring_position);
-        let place = map.load(at, Ordering::SeqCst)?;
-        if RingPosition::index_in(place) != Some(index) {
-            // Reaping changes the owner cell and then reads the place; here the place is changed
+        let position = map.load(at, Ordering::SeqCst)?;
+        if RingPosition::index_in(position) != Some(index) {
+            // Reaping changes the owner cell and then reads the position; here that is changed
             // and then `is_ours` reads the owner cell. All of it is sequentially consistent, so one
             // of them sees the other. Refused only when a peer writes into the chunk.
-            map.replace(at, place, ring_position::<RING_SLOTS>(index, 0))?;
+            map.replace(at, position, ring_position::<RING_SLOTS>(index, 0))?;
         }
         Ok(Self { chunk, owner_at, owner: load_cell(map, owner_at)?, header })
     }

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_before_wait, signals_handled};
 use vshmem_sync::Decision::{Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, RingSpace, SlotGuard, WakerCpu, field, load_value};
-use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, SendWait, ThreadSlot, WaitKind};
+use vshmem_sync::{Fault, LockContext, RingSpace, SlotGuard, WakerCpu, load_value};
+use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, SendWait, ThreadSlot, WaitKind, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
-use vshmem_mem::{Instant, Ordering, signals_handled, sleep_shortly};
-use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
-use vshmem_wire::{MsgSlot, ObjectState, ReceiveWait, WaitState};
+use vshmem_mem::{Instant, signals_handled, sleep_shortly};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, load_value};
+use vshmem_wire::{MsgSlot, ObjectState, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -112,10 +112,7 @@ pub(crate) fn serve_receivers(
         }
         retry(txn, layout, queue.receivers(), wakes, WaitState::Retry, 0, |txn, at| {
             let map = txn.lock_context().map;
-            let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
-            let mtype =
-                map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
-            Ok(find(txn, layout, queue, Search::unpack(mode, mtype))?.is_some())
+            Ok(find(txn, layout, queue, Search::of_waiter(map, at)?)?.is_some())
         })
     })
 }

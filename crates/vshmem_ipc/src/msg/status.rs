@@ -3,10 +3,10 @@
 use rustix::io::Errno;
 use vshmem_mem::Map;
 use vshmem_sync::Decision::{Commit, CommitThenFail};
-use vshmem_sync::{Fault, MessageRing, field, load_cell, load_value};
+use vshmem_sync::{Fault, MessageRing, load_cell, load_value};
 use vshmem_wire::{
     LONG_RING_SLOTS, Layout, MsgSlot, ObjectState, Place, RING_PAYLOAD_BYTES, RING_SLOTS, RawCell,
-    WaitState,
+    WaitState, field,
 };
 
 use crate::context::Context;

@@ -1,9 +1,10 @@
 //! Providing chunks in reserve for a queue, and taking back what queues keep when the heap is full.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, LockContext, Txn, field, load_cell, load_value};
+use vshmem_sync::{Fault, LockContext, Txn, load_cell, load_value};
 use vshmem_wire::{
     Layout, MSG_HEADER_BYTES, MsgHeader, ObjectState, RING_INLINE_BYTES, RING_SLOTS, RingReserve,
+    field,
 };
 
 use crate::context::Context;

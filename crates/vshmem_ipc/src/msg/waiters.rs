@@ -3,8 +3,10 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Fault, SlotGuard, Txn, field};
-use vshmem_wire::{ClientId, RING_PAYLOAD_BYTES, ReceiveWait, ThreadSlot, WaitKind, WaitState};
+use vshmem_sync::{Fault, SlotGuard, Txn};
+use vshmem_wire::{
+    ClientId, RING_PAYLOAD_BYTES, ReceiveWait, ThreadSlot, WaitKind, WaitState, field,
+};
 
 use crate::context::Context;
 use crate::memory::heap;
@@ -113,10 +115,9 @@ pub(crate) fn hand_over(
     wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
         let at = layout.threads.row(slot)?;
         let map = txn.lock_context().map;
-        let mode = map.load(field!(at.receive_wait(), ReceiveWait, mode), Ordering::Relaxed)?;
-        let mtype = map.load(field!(at.receive_wait(), ReceiveWait, mtype), Ordering::Relaxed)?;
+        let search = Search::of_waiter(map, at)?;
         let room = map.load(field!(at.receive_wait(), ReceiveWait, room), Ordering::Relaxed)?;
-        if !Search::unpack(mode, mtype).accepts(header.mtype) {
+        if !search.accepts(header.mtype) {
             return Ok(true);
         }
         if txn.remaining_entries() < 16 {
@@ -143,7 +144,7 @@ pub(crate) fn hand_over(
         sent_past_ring(txn, queue)?;
         wait_queue::dequeue(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
         handed = Handed::Yes;
-        plain = Search::unpack(mode, mtype).is_plain();
+        plain = search.is_plain();
         Ok(false)
     })?;
     if plain && header.size <= RING_PAYLOAD_BYTES {

@@ -1,9 +1,9 @@
 //! A chunk of the heap, by its first unit: where it lies, and its cells.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, field, load_value};
+use vshmem_sync::{Fault, load_value};
 use vshmem_wire::{
-    CHUNK_CLASSES, Layout, Place, RawCell, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta,
+    CHUNK_CLASSES, Layout, Place, RawCell, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta, field,
 };
 
 /// Units per slab.
@@ -36,10 +36,7 @@ impl Chunk {
     }
 
     fn meta(self, layout: &Layout) -> Result<Place<UnitMeta>, Fault> {
-        layout
-            .unit_meta
-            .at(self.0)
-            .ok_or_else(|| Fault::corrupt(layout.unit_meta.first(), "no such unit"))
+        Ok(layout.unit_meta.row(self.0)?)
     }
 
     /// The owner cell.

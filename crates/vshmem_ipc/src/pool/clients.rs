@@ -1,9 +1,9 @@
 //! The client table: slots, client ids, and who is in them.
 
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Fault, Txn, claim_word, field, load_state, load_value, load_word};
+use vshmem_sync::{Fault, Txn, claim_word, load_state, load_value, load_word};
 use vshmem_wire::{
-    ClientId, ClientListHead, ClientSlot, ClientState, Layout, Place, RawCell, Registry,
+    ClientId, ClientListHead, ClientSlot, ClientState, Layout, Place, RawCell, Registry, field,
 };
 
 use crate::pool::open::Pool;
@@ -54,7 +54,7 @@ pub(crate) fn start_in(txn: &mut Txn<'_>, slot: Place<ClientSlot>) -> Result<u64
     Ok(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Offset of a client's slot, also when it has another client by now.
+/// A client's slot, also when it has another client by now.
 pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<Place<ClientSlot>, Fault> {
     Ok(layout.clients.row(client.slot().unwrap_or(u32::MAX))?)
 }

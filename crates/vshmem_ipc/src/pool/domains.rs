@@ -1,7 +1,7 @@
 //! The domain table: the kernels (and PID namespaces) that use the pool.
 
-use vshmem_sync::{Fault, Txn, field, load_state, load_value};
-use vshmem_wire::{DOMAIN_NAME_CELLS, DomainSlot, DomainState, Place, RATES, domain_digest};
+use vshmem_sync::{Fault, Txn, load_state, load_value};
+use vshmem_wire::{DOMAIN_NAME_CELLS, DomainSlot, DomainState, Place, RATES, domain_digest, field};
 
 use crate::pool::open::Pool;
 use crate::pool::superblock::Text;

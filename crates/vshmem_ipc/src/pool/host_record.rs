@@ -7,8 +7,8 @@
 //! trusted because of them.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, field};
-use vshmem_wire::{HostRecord, Place};
+use vshmem_sync::Fault;
+use vshmem_wire::{HostRecord, Place, field};
 
 use crate::pool::open::Pool;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, field};
+use vshmem_sync::Fault;
 use vshmem_wire::{
     FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES, NodeRange, PAGE_BYTES,
-    POOL_NAME_BYTES, Place, RawCell, Superblock, are_node_ranges,
+    POOL_NAME_BYTES, Place, RawCell, Superblock, are_node_ranges, field, fnv1a_64,
 };
 
-use crate::pool::superblock::{Reader, Text, Writer, fnv};
+use crate::pool::superblock::{Reader, Text, Writer};
 
 /// What a new pool is to be.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ impl Pool {
             return Err(OpenError::Damaged("its length"));
         }
         let sum_at = std::mem::offset_of!(Superblock, checksum);
-        if superblock.checksum != fnv(&header[..sum_at]) {
+        if superblock.checksum != fnv1a_64(&header[..sum_at]) {
             return Err(OpenError::Damaged("its checksum"));
         }
         let layout =
@@ -178,7 +178,7 @@ impl Pool {
         };
         let mut bytes = Writer::superblock(&superblock);
         let sum_at = std::mem::offset_of!(Superblock, checksum);
-        let sum = fnv(&bytes[..sum_at]);
+        let sum = fnv1a_64(&bytes[..sum_at]);
         bytes[sum_at..sum_at + 8].copy_from_slice(&sum.to_ne_bytes());
         Ok(bytes)
     }
@@ -238,7 +238,7 @@ impl From<Fault> for FormatError {
 }
 
 impl Pool {
-    /// Offset of the registry lock.
+    /// The registry lock.
     pub(crate) fn registry_lock(&self) -> Place<RawCell> {
         field!(self.layout.registry, vshmem_wire::Registry, lock)
     }

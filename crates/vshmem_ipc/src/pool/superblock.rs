@@ -24,13 +24,6 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// FNV-1a: finds damage, not malice.
-pub(crate) fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 /// Reads the fields of a superblock from bytes, without a cast.
 pub(crate) struct Reader<'a> {
     pub bytes: &'a [u8],

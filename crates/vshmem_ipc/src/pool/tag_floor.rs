@@ -11,8 +11,8 @@
 //! what a late thread expects there only by a chance of one in 2^62.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, field, load_cell};
-use vshmem_wire::{Cell, Layout, Place, RawCell, Registry};
+use vshmem_sync::{Fault, load_cell};
+use vshmem_wire::{Cell, Layout, Place, RawCell, Registry, field};
 
 /// How often raising the floor is tried. An attempt fails only when another thread has raised it.
 const MOST_TRIES: u32 = 1 << 16;

@@ -1,7 +1,7 @@
 //! The thread table.
 
-use vshmem_sync::{Fault, field};
-use vshmem_wire::{ClientId, Place, ThreadSlot};
+use vshmem_sync::Fault;
+use vshmem_wire::{ClientId, Place, ThreadSlot, field};
 
 use crate::pool::open::Pool;
 

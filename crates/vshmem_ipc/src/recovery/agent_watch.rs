@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use vshmem_sync::{Fault, field, load_state, load_value};
-use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
+use vshmem_sync::{Fault, load_state, load_value};
+use vshmem_wire::{ThreadSlot, WaitKind, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;

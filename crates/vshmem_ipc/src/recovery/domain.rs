@@ -2,11 +2,11 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
-    Fault, LockContext, SlotGuard, field, holder_of, load_state, load_value, load_word, with_lock,
+    Fault, LockContext, SlotGuard, holder_of, load_state, load_value, load_word, with_lock,
 };
 use vshmem_wire::{
     ClientId, ClientSlot, ClientState, DomainSlot, DomainState, FutexBucket, ObjectHeader,
-    ProcessRef, Registry, ThreadSlot,
+    ProcessRef, Registry, ThreadSlot, field,
 };
 
 use crate::context::Context;

@@ -5,8 +5,8 @@
 //! first process that notices its end releases what it held: its parent, the agent, or a process
 //! that queries objects.
 
-use vshmem_sync::{Fault, LockContext, field, load_state, load_value, with_lock};
-use vshmem_wire::{ClientSlot, ClientState, Registry};
+use vshmem_sync::{Fault, LockContext, load_state, load_value, with_lock};
+use vshmem_wire::{ClientSlot, ClientState, Registry, field};
 
 use crate::context::Context;
 use crate::error::Failure;

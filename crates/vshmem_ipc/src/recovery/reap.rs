@@ -1,8 +1,8 @@
 //! Reaping a client that has ended: it is marked, the steps of [`crate::recovery::steps`] are done,
 //! and its slot becomes free.
 
-use vshmem_sync::{Fault, LockContext, field, load_state, load_value, with_lock};
-use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry};
+use vshmem_sync::{Fault, LockContext, load_state, load_value, with_lock};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry, field};
 
 use crate::context::Context;
 use crate::error::Failure;

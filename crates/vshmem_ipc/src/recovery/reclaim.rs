@@ -6,8 +6,8 @@
 //! entry; agents scan a part of the tables in each round.
 
 use vshmem_mem::{AtomicU32, Ordering};
-use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::ThreadSlot;
+use vshmem_sync::{Fault, LockContext};
+use vshmem_wire::{ThreadSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -12,13 +12,13 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
-    ClientList, Fault, LockContext, field, holder_of, load_cell, load_state, load_value, load_word,
+    ClientList, Fault, LockContext, holder_of, load_cell, load_state, load_value, load_word,
     thread_list_entry, with_lock,
 };
 use vshmem_wire::{
     ClientId, ClientListHead, ClientSlot, INTENT_ENTRIES, IntentEntry, IntentHead, Layout,
     ObjectState, Place, RawCell, ReceiveWait, SemaphoreWait, ShmSlot, State, Task, ThreadSlot,
-    WaitKind, WaitState,
+    WaitKind, WaitState, field,
 };
 
 use crate::context::Context;
@@ -109,9 +109,7 @@ pub(crate) fn dequeue_waiters_of(
     let list = field!(slot_of(layout, client)?, ClientSlot, threads);
     let mut client_list_head = ClientListHead::unpack(load_word(map, list)?);
     for _ in 0..=layout.threads.count {
-        let Some(thread) =
-            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(client))
-        else {
+        let Some(thread) = client_list_head.last_of(client) else {
             return Ok(());
         };
         let at = layout.threads.row(thread)?;

@@ -1,9 +1,10 @@
 //! Attach records: the list of what a client holds. A record counts attaches of a segment and
 //! descriptors of a POSIX object, or descriptors of a POSIX queue.
 
-use vshmem_sync::{Fault, Txn, field};
+use vshmem_sync::{Fault, Txn};
 use vshmem_wire::{
-    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, Layout, Place, RawCell, Registry,
+    ATTACHED_QUEUE, AttachCount, AttachSlot, ClientId, ClientSlot, Layout, Place, RawCell,
+    Registry, field,
 };
 
 use crate::pool::clients::slot_of;

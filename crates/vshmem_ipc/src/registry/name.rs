@@ -6,9 +6,10 @@
 use arrayvec::ArrayVec;
 use rustix::io::Errno;
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
+use vshmem_sync::{Fault, LockContext, Txn, load_word};
 use vshmem_wire::{
     Layout, MsgSlot, NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, Place, RawCell, ShmSlot,
+    field,
 };
 
 use crate::context::Context;

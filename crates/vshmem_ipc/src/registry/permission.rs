@@ -4,8 +4,8 @@ use std::mem::offset_of;
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, field, load_value, load_word, structure};
-use vshmem_wire::{ObjectHeader, ObjectKey, PERM_BITS, Place};
+use vshmem_sync::{Fault, load_value, load_word, structure};
+use vshmem_wire::{ObjectHeader, ObjectKey, PERM_BITS, Place, field};
 
 /// Credentials of the calling thread. Without more than these, it is an ordinary user.
 pub trait Caller {

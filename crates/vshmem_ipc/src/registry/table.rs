@@ -1,9 +1,10 @@
 //! Object slots and the key index, common to the three kinds.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, Txn, field, load_cell, load_value};
+use vshmem_sync::{Fault, Txn, load_cell, load_value};
 use vshmem_wire::{
     FutexBucket, Layout, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, Task, ThreadSlot,
+    field,
 };
 
 use crate::context::Context;
@@ -57,7 +58,7 @@ pub(crate) fn bucket(layout: &Layout, kind: Kind, key: ObjectKey) -> Result<Plac
     let area = layout.keys[kind as usize];
     // Fibonacci hashing: ftok keys differ mostly in their low and high bytes.
     let hash = key.folded().wrapping_mul(0x9e37_79b9) >> 7;
-    area.at(hash % area.count as u32).ok_or_else(|| Fault::corrupt(area.first(), "key index"))
+    Ok(area.row(hash % area.count as u32)?)
 }
 
 /// Finds a live object by its System V key, without a lock: an answer of "none" has to be confirmed

@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{field, load_word};
-use vshmem_wire::{Adjustment, SemSlot, SemWord, ThreadSlot};
+use vshmem_sync::load_word;
+use vshmem_wire::{Adjustment, SemSlot, SemWord, ThreadSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
-use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectState, SemSlot, SemWord};
+use vshmem_sync::{Fault, LockContext, Txn, load_word};
+use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectState, SemSlot, SemWord, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, seconds_now};
-use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
-use vshmem_wire::{Operation, SemSlot};
+use vshmem_sync::{Fault, Operated, SemaphoreArray, load_value};
+use vshmem_wire::{Operation, SemSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

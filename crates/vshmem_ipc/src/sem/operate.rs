@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
 use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, Polled, SlotGuard, Txn, field};
-use vshmem_wire::{INLINE_OPS, Operation, SemSlot, SemaphoreWait, ThreadSlot, WaitKind};
+use vshmem_sync::{Fault, LockContext, Polled, SlotGuard, Txn};
+use vshmem_wire::{INLINE_OPS, Operation, SemSlot, SemaphoreWait, ThreadSlot, WaitKind, field};
 
 use crate::context::Context;
 use crate::error::Failure;

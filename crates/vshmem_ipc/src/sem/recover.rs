@@ -1,10 +1,10 @@
 //! What is done to a set when a process has ended: its adjustments, and what it never came to know.
 
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{ClientList, Fault, LockContext, Txn, field, load_value, load_word};
+use vshmem_sync::{ClientList, Fault, LockContext, Txn, load_value, load_word};
 use vshmem_wire::{
     Adjustment, ClientId, ClientListHead, ClientSlot, INLINE_OPS, Place, RawCell, SemSlot, SemWord,
-    SemaphoreWait, ThreadSlot, UndoSlot, WaitKind, WaitState,
+    SemaphoreWait, ThreadSlot, UndoSlot, WaitKind, WaitState, field,
 };
 
 use crate::context::Context;
@@ -167,9 +167,7 @@ pub(crate) fn apply_undos(
     let list = field!(slot_of(layout, client)?, ClientSlot, undos);
     let mut client_list_head = ClientListHead::unpack(load_word(map, list)?);
     for _ in 0..=layout.undos.count {
-        let Some(record) =
-            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(client))
-        else {
+        let Some(record) = client_list_head.last_of(client) else {
             return Ok(());
         };
         let at = layout.undos.row(record)?;

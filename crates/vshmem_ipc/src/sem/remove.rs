@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, Txn, field, load_value};
-use vshmem_wire::{Layout, ObjectState, SemSlot, WaitState};
+use vshmem_sync::{Fault, LockContext, Txn, load_value};
+use vshmem_wire::{Layout, ObjectState, SemSlot, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;

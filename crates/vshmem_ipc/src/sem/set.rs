@@ -4,10 +4,10 @@ use std::mem::offset_of;
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
-use vshmem_sync::{Fault, Semaphore, UndoRecords, field, load_value, load_word, structure};
+use vshmem_sync::{Fault, Semaphore, UndoRecords, load_value, load_word, structure};
 use vshmem_wire::{
     ClientId, ClientSlot, ObjectHeader, ObjectState, Place, ProcessRef, RawCell, SemSlot, UndoSlot,
-    WORD_BYTES,
+    WORD_BYTES, field,
 };
 
 use crate::context::Context;
@@ -28,11 +28,11 @@ const MOST_LOOKS: u32 = 64;
 pub(crate) struct Set {
     pub index: u32,
     pub sequence: u32,
-    /// Byte offset of its slot.
+    /// Its slot.
     pub slot: Place<SemSlot>,
     /// Semaphores.
     pub count: u32,
-    /// Byte offset of the first semaphore.
+    /// The first semaphore.
     pub(super) words: Place<RawCell>,
     /// Tag of the cell that says that it stands.
     state_tag: u64,
@@ -104,7 +104,7 @@ impl Set {
         })
     }
 
-    /// Offset of its lock.
+    /// Its lock.
     pub fn lock(&self) -> Place<RawCell> {
         field!(self.slot, SemSlot, header.lock)
     }

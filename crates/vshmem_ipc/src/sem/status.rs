@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{field, load_value};
-use vshmem_wire::{ObjectState, SemSlot};
+use vshmem_sync::load_value;
+use vshmem_wire::{ObjectState, SemSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -3,10 +3,10 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, seconds_now};
-use vshmem_sync::{Decision, Fault, LockContext, Txn, field};
+use vshmem_sync::{Decision, Fault, LockContext, Txn};
 use vshmem_wire::{
     Adjustment, Cell, ClientId, INLINE_OPS, ObjectState, Operation, Place, RawCell, SemSlot,
-    SemWord, SemaphoreWait, ThreadSlot, WaitState,
+    SemWord, SemaphoreWait, ThreadSlot, WaitState, field,
 };
 
 use crate::context::Context;

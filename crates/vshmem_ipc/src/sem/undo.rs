@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{
-    ClientList, Fault, ListEntry, LockContext, Txn, claim_cell, claim_word, field, load_cell,
-    load_value, load_word, structure,
+    ClientList, Fault, ListEntry, LockContext, Txn, claim_cell, claim_word, load_cell, load_value,
+    load_word, structure,
 };
 use vshmem_wire::{
     CELL_BYTES, Cell, ClientId, ClientListHead, ClientSlot, Layout, Place, RawCell, SemSlot,
-    UndoSlot, WORD_BYTES,
+    UndoSlot, WORD_BYTES, field,
 };
 
 use crate::context::Context;
@@ -28,7 +28,7 @@ use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::sem::set::Set;
 
-/// Byte offset of a record's adjustments.
+/// Where a record's adjustments begin.
 pub(crate) fn adjustments(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -167,7 +167,7 @@ pub(crate) fn unlink(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub record: u32,
-    /// Offset of the first adjustment.
+    /// The first adjustment.
     pub base: Place<RawCell>,
     fields: WordsRef<'a, { size_of::<UndoSlot>() / WORD_BYTES as usize }>,
     unit: u32,
@@ -182,11 +182,6 @@ impl Known<'_> {
             && load(offset_of!(UndoSlot, set)) as u32 == set.index + 1
             && load(offset_of!(UndoSlot, adjustments)) as u32 == self.unit
     }
-}
-
-fn is_of(map: &Map, at: Place<UndoSlot>, client: ClientId, set: &Set) -> Result<bool, Fault> {
-    Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
-        && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
 }
 
 /// This process's record of a set, made if there is none.
@@ -235,8 +230,9 @@ pub(crate) fn known_undo_record<'a>(
 }
 
 fn record_is(context: &Context, record: u32, client: ClientId, set: &Set) -> Result<bool, Fault> {
-    let at = context.pool().layout().undos.row(record)?;
-    is_of(context.pool().map(), at, client, set)
+    let (map, at) = (context.pool().map(), context.pool().layout().undos.row(record)?);
+    Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
+        && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
 }
 
 fn make_record(
@@ -309,9 +305,7 @@ fn take_own_record(context: &Context, me: ClientId, most: u64) -> Result<Option<
     let list = field!(slot_of(layout, me)?, ClientSlot, undos);
     let mut client_list_head = ClientListHead::unpack(load_word(map, list)?);
     for _ in 0..most {
-        let Some(record) =
-            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(me))
-        else {
+        let Some(record) = client_list_head.last_of(me) else {
             break;
         };
         let at = layout.undos.row(record)?;

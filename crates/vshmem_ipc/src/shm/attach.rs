@@ -3,9 +3,9 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, field};
+use vshmem_sync::{Fault, LockContext};
 use vshmem_wire::{
-    AttachCount, AttachSlot, ClientId, ClientSlot, ObjectState, PAGE_BYTES, ShmSlot,
+    AttachCount, AttachSlot, ClientId, ClientSlot, ObjectState, PAGE_BYTES, ShmSlot, field,
 };
 
 use crate::context::Context;

@@ -1,7 +1,7 @@
 //! Pages prepared ahead: old data overwritten with zeros before any thread asks for the pages.
 
-use vshmem_sync::{Fault, LockContext, crash_point, field, load_value, load_word};
-use vshmem_wire::{PAGE_BYTES, Registry};
+use vshmem_sync::{Fault, LockContext, crash_point, load_value, load_word};
+use vshmem_wire::{PAGE_BYTES, Registry, field};
 
 use crate::context::Context;
 use crate::error::Failure;

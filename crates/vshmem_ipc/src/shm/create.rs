@@ -4,9 +4,9 @@ use rustix::io::Errno;
 use vshmem_mem::tuning::{RETRIES, RETRY_INTERVAL};
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, Txn, field};
+use vshmem_sync::{Fault, LockContext, Txn};
 use vshmem_wire::{
-    AttachCount, Layout, ObjectName, ObjectState, PAGE_BYTES, Place, Registry, ShmSlot,
+    AttachCount, Layout, ObjectName, ObjectState, PAGE_BYTES, Place, Registry, ShmSlot, field,
 };
 
 use crate::context::Context;

@@ -4,8 +4,8 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{LockContext, field};
-use vshmem_wire::{AttachCount, ObjectName, ObjectState, PAGE_BYTES, ShmSlot};
+use vshmem_sync::LockContext;
+use vshmem_wire::{AttachCount, ObjectName, ObjectState, PAGE_BYTES, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -1,8 +1,8 @@
 //! Attaches of segments: who has attached what, how often, and who has it open.
 
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{AttachCount, ClientId, Layout, ObjectState, Place, ShmSlot};
+use vshmem_sync::{Fault, Txn};
+use vshmem_wire::{AttachCount, ClientId, Layout, ObjectState, Place, ShmSlot, field};
 
 use crate::memory::extents::{self, Extent};
 use crate::pool::id::Kind;

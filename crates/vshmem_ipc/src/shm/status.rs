@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{field, load_value};
-use vshmem_wire::{ObjectState, PAGE_BYTES, Place, RawCell, Registry, ShmSlot};
+use vshmem_sync::load_value;
+use vshmem_wire::{ObjectState, PAGE_BYTES, Place, RawCell, Registry, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

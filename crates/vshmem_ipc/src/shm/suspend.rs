@@ -9,10 +9,10 @@
 
 use rustix::io::Errno;
 use vshmem_mem::Scratch;
-use vshmem_sync::{Fault, Txn, field, load_value, load_word, with_lock};
+use vshmem_sync::{Fault, Txn, load_value, load_word, with_lock};
 use vshmem_wire::{
     ATTACHED_QUEUE, AttachCount, AttachSlot, ClientSlot, ObjectName, ObjectState, Place, RawCell,
-    ShmSlot,
+    ShmSlot, field,
 };
 
 use crate::context::Context;

@@ -22,8 +22,8 @@
 use std::time::Duration;
 
 use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, SLEEPING, WAKE, futex_wait};
-use vshmem_sync::{Fault, claim_word, field, load_state, load_value, load_word, wake_word};
-use vshmem_wire::{DomainSlot, Place, ProcessRef, RawCell, ThreadSlot, WaitState};
+use vshmem_sync::{Fault, claim_word, load_state, load_value, load_word, wake_word};
+use vshmem_wire::{DomainSlot, Place, ProcessRef, RawCell, ThreadSlot, WaitState, field};
 
 use crate::context::Context;
 use crate::context::waking::WakeScope;

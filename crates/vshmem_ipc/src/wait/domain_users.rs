@@ -8,9 +8,9 @@
 
 use std::sync::atomic::Ordering;
 
-use vshmem_sync::{Fault, WordsOwner, field, load_state, load_value, load_word, wake};
+use vshmem_sync::{Fault, WordsOwner, load_state, load_value, load_word, wake};
 use vshmem_wire::{
-    ClientId, ClientSlot, ClientState, Place, ProcessRef, Registry, ThreadSlot, WaitState,
+    ClientId, ClientSlot, ClientState, Place, ProcessRef, Registry, ThreadSlot, WaitState, field,
 };
 
 use crate::context::Context;
@@ -49,7 +49,7 @@ fn words_of(context: &Context, slot: u32) -> Result<Option<WordsOwner>, Fault> {
     words_of_client(context, slot_of(layout, client)?)
 }
 
-/// Whose words the client in the slot at that offset sleeps on, as the slot says.
+/// Whose words a client sleeps on, as its slot says.
 fn words_of_client(
     context: &Context,
     client: Place<ClientSlot>,

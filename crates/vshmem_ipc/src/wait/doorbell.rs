@@ -14,9 +14,9 @@
 use std::sync::Arc;
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_state, load_value};
+use vshmem_sync::{Doorbell, Fault, claim_cell, load_state, load_value};
 use vshmem_wire::{
-    DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, State, ThreadSlot, WaitState,
+    DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES, State, ThreadSlot, WaitState, field,
 };
 
 use crate::context::Context;

@@ -8,10 +8,10 @@ use vshmem_mem::{
     AtomicU32, Instant, Ordering, SecondWord, death_word, hide_waiter, signals_handled, take_waiter,
 };
 use vshmem_sync::{
-    Fault, LockContext, ParkResult, SlotGuard, field, load_state, load_value, park, with_lock,
+    Fault, LockContext, ParkResult, SlotGuard, load_state, load_value, park, with_lock,
 };
 use vshmem_wire::{
-    ClientSlot, ClientState, DomainSlot, Registry, State, ThreadSlot, WaitCounts, WaitState,
+    ClientSlot, ClientState, DomainSlot, Registry, State, ThreadSlot, WaitCounts, WaitState, field,
 };
 
 use crate::context::Context;

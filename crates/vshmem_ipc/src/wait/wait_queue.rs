@@ -6,8 +6,8 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{WaiterRecord, show_waiter};
-use vshmem_sync::{Fault, SlotGuard, Txn, field};
-use vshmem_wire::{Layout, Place, RawCell, ThreadSlot, WaitKind, WaitState};
+use vshmem_sync::{Fault, SlotGuard, Txn};
+use vshmem_wire::{Layout, Place, RawCell, ThreadSlot, WaitKind, WaitState, field};
 
 /// A list of waiters: the cells that hold its ends, and what goes with it.
 #[derive(Debug, Clone, Copy)]

@@ -10,8 +10,8 @@
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use vshmem_mem::{is_confined, ticks, unless_confined};
-use vshmem_sync::{Fault, WakerCpu, field, load_state, load_value};
-use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry};
+use vshmem_sync::{Fault, WakerCpu, load_state, load_value};
+use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry, field};
 
 use crate::context::Context;
 use crate::pool::domains;

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
 use vshmem_ipc::{Client, Pool, Severity};
 use vshmem_mem::Ordering;
-use vshmem_sync::field;
-use vshmem_wire::{ExtentSlot, MsgSlot, Place, RawCell, SemSlot, ShmSlot, SlabMeta, UnitMeta};
+use vshmem_wire::{
+    ExtentSlot, MsgSlot, Place, RawCell, SemSlot, ShmSlot, SlabMeta, UnitMeta, field,
+};
 
 /// A pool with a bit of everything in it.
 fn busy() -> (std::sync::Arc<Pool>, Client) {

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fixture::*;
 use vshmem_ipc::{Backing, Client, Errno, Pool};
-use vshmem_sync::field;
-use vshmem_wire::{Geometry, Place, RawCell, Registry};
+use vshmem_wire::{Geometry, Place, RawCell, Registry, field};
 
 const PAGE: u64 = 4096;
 

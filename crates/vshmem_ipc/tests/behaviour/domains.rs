@@ -1,8 +1,7 @@
 use crate::fixture::*;
 use vshmem_ipc::{Client, DomainIdentity, Errno, WakeScope};
 use vshmem_mem::Ordering;
-use vshmem_sync::field;
-use vshmem_wire::{ClientState, DomainSlot, DomainState};
+use vshmem_wire::{ClientState, DomainSlot, DomainState, field};
 
 #[test]
 fn pids_of_another_domain_read_as_zero() {

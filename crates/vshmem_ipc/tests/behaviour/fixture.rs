@@ -8,8 +8,8 @@ use vshmem_ipc::{
     PoolSpace, Process, Receive, Severity, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
 };
 use vshmem_mem::Map;
-use vshmem_sync::{field, load_word};
-use vshmem_wire::{Geometry, MsgSlot, NODE_RANGES, NodeRange, QueueMode, RING_SLOTS};
+use vshmem_sync::load_word;
+use vshmem_wire::{Geometry, MsgSlot, NODE_RANGES, NodeRange, QueueMode, RING_SLOTS, field};
 
 pub const CREATE: i32 = 0o1000;
 pub const EXCLUSIVE: i32 = 0o2000;

@@ -1,8 +1,7 @@
 use crate::fixture::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vshmem_ipc::{Client, Errno, QueueOpen, QueueSize};
-use vshmem_sync::field;
-use vshmem_wire::{ClientId, ThreadSlot};
+use vshmem_wire::{ClientId, ThreadSlot, field};
 
 #[test]
 fn a_child_inherits_attaches_and_no_adjustments() {

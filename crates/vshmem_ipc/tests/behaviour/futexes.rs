@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::fixture::*;
 use vshmem_ipc::{Client, Errno, Kind, Pool, WaitEnd, Woke};
 use vshmem_mem::{Clock, Deadline, signals_handled};
-use vshmem_sync::field;
-use vshmem_wire::{FutexBucket, Geometry, Place, RawCell, futex_bucket};
+use vshmem_wire::{FutexBucket, Geometry, Place, RawCell, field, futex_bucket};
 
 /// An offset in the data pages.
 fn address(pool: &Pool, word: u64) -> u64 {

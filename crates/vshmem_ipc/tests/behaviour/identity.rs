@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use vshmem_ipc::{Client, Errno, WakeScope};
 use vshmem_mem::Ordering;
-use vshmem_wire::{ClientId, ThreadSlot, domain_digest};
+use vshmem_wire::{ClientId, ThreadSlot, domain_digest, field};
 
 use crate::fixture::*;
-use vshmem_sync::field;
 
 #[test]
 fn the_client_ids_of_one_slot_all_differ() {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fixture::*;
 use vshmem_ipc::{Caller, Errno, Pool, Receive};
-use vshmem_sync::{field, load_word};
-use vshmem_wire::MsgSlot;
+use vshmem_sync::load_word;
+use vshmem_wire::{MsgSlot, field};
 
 /// Whether the queue with that index uses its ring.
 fn in_ring(pool: &Pool, index: u32) -> bool {

@@ -2,9 +2,9 @@
 
 use crate::fixture::*;
 use vshmem_ipc::{Beginning, Client, Errno, Kind, PosixOpen, QueueOpen, QueueSize, Receive};
-use vshmem_sync::{field, load_word};
+use vshmem_sync::load_word;
 use vshmem_wire::{
-    Area, Geometry, MsgSlot, Place, QueueMode, RawCell, SemSlot, SemWord, UNIT_BYTES,
+    Area, Geometry, MsgSlot, Place, QueueMode, RawCell, SemSlot, SemWord, UNIT_BYTES, field,
 };
 
 const MAKE: PosixOpen = PosixOpen {

@@ -1,7 +1,6 @@
 use crate::fixture::*;
 use vshmem_mem::Ordering;
-use vshmem_sync::field;
-use vshmem_wire::{DomainSlot, Place, RawCell};
+use vshmem_wire::{DomainSlot, Place, RawCell, field};
 
 #[test]
 fn a_sound_pool_needs_no_repair() {

@@ -7,10 +7,10 @@ use crate::operations::{ALL, Stage};
 use crate::setup::{Setup, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
-use vshmem_sync::{field, load_state, load_word};
+use vshmem_sync::{load_state, load_word};
 use vshmem_wire::{
     CELL_BYTES, FutexBucket, INTENT_ENTRIES, IntentHead, Layout, MsgSlot, Place, RawCell, Registry,
-    SemSlot, ThreadSlot, WaitState,
+    SemSlot, ThreadSlot, WaitState, field,
 };
 
 const HELD: u64 = 1;

@@ -11,8 +11,7 @@ use crate::setup::{Setup, address, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 use vshmem_mem::{WAKE, futex_wake, signals_handled};
-use vshmem_sync::field;
-use vshmem_wire::{State, ThreadSlot, WaitState};
+use vshmem_wire::{State, ThreadSlot, WaitState, field};
 
 /// How long the members of one test are troubled.
 const SPAN: Duration = Duration::from_secs(4);

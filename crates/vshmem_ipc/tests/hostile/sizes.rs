@@ -4,8 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::fixture::*;
 use vshmem_ipc::{Errno, Pool};
-use vshmem_sync::field;
-use vshmem_wire::{DomainSlot, Place, RawCell, SemSlot, ShmSlot};
+use vshmem_wire::{DomainSlot, Place, RawCell, SemSlot, ShmSlot, field};
 
 fn write(pool: &Pool, at: Place<RawCell>, value: u64) {
     pool.map().store(at.word(), value, Ordering::Relaxed).unwrap();

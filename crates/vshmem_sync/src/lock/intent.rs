@@ -335,7 +335,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Lays the record open in the thread slot: the entries `near` there, and those that are `far`
-    /// at an offset of their own. No thread acts on it before the lock says *committed*, with this
+    /// at `more_intents`. No thread acts on it before the lock says *committed*, with this
     /// tag.
     #[inline]
     fn write_record(&mut self, lock: Place<RawCell>, committed: u64) -> Result<(), Fault> {

@@ -62,4 +62,4 @@ pub use change::{decide_with_lock, decide_with_lock_long, with_lock};
 pub use context::LockContext;
 pub use decision::Decision;
 pub use intent::{Txn, read_entry};
-pub use word::{LockHolder, LockWord, holder_of, read_if_free};
+pub use word::{LockHolder, holder_of, read_if_free};

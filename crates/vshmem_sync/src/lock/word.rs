@@ -12,9 +12,9 @@ pub(super) const COMMITTED: u32 = 2;
 
 /// The word of a lock taken apart. The cell's tag tells one time that it was taken from any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LockWord {
+pub(super) struct LockWord {
     /// Thread slot of the holder.
-    pub holder: u32,
+    pub(super) holder: u32,
     pub(super) state: u32,
 }
 

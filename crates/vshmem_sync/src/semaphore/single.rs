@@ -49,7 +49,7 @@ pub enum Operated {
     Closed,
 }
 
-/// One semaphore, by the offset of its cell.
+/// One semaphore, by its cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Semaphore<'a, R> {
     /// The pool.

@@ -86,8 +86,7 @@ impl ClientList<'_> {
     pub fn last(&self) -> Result<Option<(Cell, u32)>, Fault> {
         let head = load_cell(self.map, self.list)?;
         let client_list_head = ClientListHead::unpack(head.word);
-        let number =
-            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(self.client));
+        let number = client_list_head.last_of(self.client);
         Ok(number.map(|number| (head, number)))
     }
 

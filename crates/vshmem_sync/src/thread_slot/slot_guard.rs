@@ -441,8 +441,7 @@ fn claim(
 /// # Errors
 /// When there is no such slot.
 pub fn thread_list_entry(threads: Area<ThreadSlot>, slot: u32) -> Result<ListEntry, Fault> {
-    let at =
-        threads.at(slot).ok_or_else(|| Fault::corrupt(threads.first(), "no such thread slot"))?;
+    let at = threads.row(slot)?;
     let (owner, sibling) = (field!(at, ThreadSlot, owner), field!(at, ThreadSlot, sibling));
     Ok(ListEntry { number: slot, owner, sibling })
 }

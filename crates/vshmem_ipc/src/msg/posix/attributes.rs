@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{field, load_value, load_word};
-use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MsgSlot};
+use vshmem_sync::{load_value, load_word};
+use vshmem_wire::{MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MsgSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -4,9 +4,9 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, Txn, field, with_lock};
+use vshmem_sync::{Fault, LockContext, Txn, with_lock};
 use vshmem_wire::{
-    ATTACHED_QUEUE, AttachCount, ClientId, Layout, MsgSlot, ObjectName, ObjectState,
+    ATTACHED_QUEUE, AttachCount, ClientId, Layout, MsgSlot, ObjectName, ObjectState, field,
 };
 
 use crate::context::Context;

@@ -4,8 +4,8 @@
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, signals_handled};
 use vshmem_sync::Decision::{Commit, CommitThenFail};
-use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{Layout, NotifyWait, ThreadSlot, WaitKind, WaitState};
+use vshmem_sync::{Fault, Txn, load_value};
+use vshmem_wire::{Layout, NotifyWait, ThreadSlot, WaitKind, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;

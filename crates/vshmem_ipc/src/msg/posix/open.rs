@@ -3,8 +3,8 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{MsgSlot, ObjectState};
+use vshmem_sync::{Fault, LockContext, Txn};
+use vshmem_wire::{MsgSlot, ObjectState, field};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};

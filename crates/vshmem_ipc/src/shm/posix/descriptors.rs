@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, field, with_lock};
-use vshmem_wire::{AttachCount, AttachSlot, ClientSlot, PAGE_BYTES};
+use vshmem_sync::{Fault, with_lock};
+use vshmem_wire::{AttachCount, AttachSlot, ClientSlot, PAGE_BYTES, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -1,8 +1,8 @@
 //! A POSIX shared memory object that has been looked up, and what the calls tell of it.
 
 use rustix::io::Errno;
-use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ObjectState, Place, ShmSlot};
+use vshmem_sync::{Fault, Txn};
+use vshmem_wire::{ObjectState, Place, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

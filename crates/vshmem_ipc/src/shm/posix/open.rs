@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{Fault, LockContext, Txn, field};
-use vshmem_wire::{AttachCount, Layout, ObjectState, PERM_BITS, ShmSlot};
+use vshmem_sync::{Fault, LockContext, Txn};
+use vshmem_wire::{AttachCount, Layout, ObjectState, PERM_BITS, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};

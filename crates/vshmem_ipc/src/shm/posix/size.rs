@@ -12,8 +12,8 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit, CommitThenFail};
-use vshmem_sync::{Fault, LockContext, Txn, crash_point, field};
-use vshmem_wire::{AttachCount, Layout, PAGE_BYTES, Place, ShmSlot};
+use vshmem_sync::{Fault, LockContext, Txn, crash_point};
+use vshmem_wire::{AttachCount, Layout, PAGE_BYTES, Place, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};

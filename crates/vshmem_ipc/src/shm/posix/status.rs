@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::{field, load_value, load_word};
-use vshmem_wire::{AttachCount, ObjectName, PAGE_BYTES, PERM_BITS, Place, RawCell, ShmSlot};
+use vshmem_sync::{load_value, load_word};
+use vshmem_wire::{AttachCount, ObjectName, PAGE_BYTES, PERM_BITS, Place, RawCell, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -3,8 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::field;
-use vshmem_wire::{ObjectState, ShmSlot};
+use vshmem_wire::{ObjectState, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;
