@@ -158,7 +158,7 @@ impl ClientListHead {
         self.count == Self::empty(client).count
     }
 
-    /// What `client` has claimed last; `None` when it holds nothing, or the list is another client's.
+    /// What `client` has claimed last; `None` when it holds nothing, or the list is another's.
     #[inline]
     #[must_use]
     pub const fn last_of(self, client: ClientId) -> Option<u32> {

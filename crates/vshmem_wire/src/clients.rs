@@ -12,7 +12,7 @@ pub const RATES: usize = 4;
 /// Entries of an intent record that lie in the thread slot itself.
 pub const INTENT_ENTRIES: usize = 44;
 /// Entries of an intent record that lie elsewhere at most: a change to a whole semaphore set.
-pub const MORE_LOG_ENTRIES: usize = 80_000;
+pub const MORE_INTENT_ENTRIES: usize = 80_000;
 /// Semaphore operations of a waiter that lie in the thread slot itself.
 pub const INLINE_OPS: usize = 8;
 
@@ -358,7 +358,7 @@ impl IntentHead {
     }
 }
 
-const _: () = assert!(INTENT_ENTRIES + MORE_LOG_ENTRIES < 1 << IntentHead::ENTRY_BITS);
+const _: () = assert!(INTENT_ENTRIES + MORE_INTENT_ENTRIES < 1 << IntentHead::ENTRY_BITS);
 
 /// One thread at work in the pool: its intent record and its wait record.
 #[derive(Debug, Clone, Copy)]

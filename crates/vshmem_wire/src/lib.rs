@@ -30,7 +30,7 @@ pub use client_id::{ClientId, ClientListHead, domain_digest};
 pub use clients::{
     AGENT_STARTER, AddressWait, AgentWords, ClientSlot, ClientState, DOMAIN_NAME_BYTES,
     DOMAIN_NAME_CELLS, DOORBELL_LOST, DomainSlot, DomainState, INLINE_OPS, INTENT_ENTRIES,
-    IntentEntry, IntentHead, MORE_LOG_ENTRIES, NotifyWait, ProcessRef, RATES, ReceiveWait,
+    IntentEntry, IntentHead, MORE_INTENT_ENTRIES, NotifyWait, ProcessRef, RATES, ReceiveWait,
     SemaphoreWait, SendWait, Task, ThreadSlot, WaitCounts, WaitKind, WaitState,
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};

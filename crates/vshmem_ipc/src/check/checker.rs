@@ -147,7 +147,7 @@ impl Checker<'_> {
         let near = vshmem_wire::INTENT_ENTRIES as u64;
         let more_at = field!(thread, ThreadSlot, more_intents);
         let more = Place::<IntentEntry>::at(map.load(more_at, Ordering::Relaxed)?);
-        let count = entries.min(near + vshmem_wire::MORE_LOG_ENTRIES as u64);
+        let count = entries.min(near + vshmem_wire::MORE_INTENT_ENTRIES as u64);
         for index in 0..count {
             let at = if index < near {
                 field!(thread, ThreadSlot, intents).element(index)

@@ -32,7 +32,7 @@ pub(crate) fn decide<'a, T>(
     }
     /// Entries of a longer record: enough for semop's limit, for a whole set, and for its
     /// adjustments as well.
-    const LONGER: [usize; 3] = [2000, 34_000, vshmem_wire::MORE_LOG_ENTRIES];
+    const LONGER: [usize; 3] = [2000, 34_000, vshmem_wire::MORE_INTENT_ENTRIES];
     for entries in LONGER {
         let bytes = (entries * size_of::<vshmem_wire::IntentEntry>()) as u64;
         let chunk = chunks::take(context, lock_context, bytes)?;

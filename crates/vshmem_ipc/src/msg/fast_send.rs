@@ -102,7 +102,7 @@ fn send_at_once(call: &SendCall<'_, impl Caller>) -> Option<()> {
 pub(crate) enum InRing {
     Sent,
     /// A receiver in the wait queue may wait for it.
-    AwaitedTypes,
+    Awaited,
     /// There is a message in each slot.
     Full,
     /// This is not for the ring.
@@ -400,7 +400,7 @@ fn check_mode<const N: usize>(call: &SendCall<'_>, refused: Option<Cell>) -> Res
     }
     let is_awaited = AwaitedTypes::in_mode(mode).has(mtype);
     if is_awaited && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?)) {
-        return Err(InRing::AwaitedTypes.into());
+        return Err(InRing::Awaited.into());
     }
     Ok(())
 }
@@ -412,7 +412,7 @@ fn find_place<const N: usize>(
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
 ) -> Result<RingSlot<N>, Stop> {
-    let SendCall { context, glimpse: Glimpse { ref queue, is_posix, .. }, mtype, .. } = *call;
+    let SendCall { context, glimpse: Glimpse { is_posix, .. }, mtype, .. } = *call;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     // After the ring, as on the short way.
     check_mode::<N>(call, refused)?;
@@ -427,7 +427,7 @@ fn find_place<const N: usize>(
         }
     };
     // Only queues of POSIX have an order of their own.
-    if mtype > LOWEST && is_posix && !ring::may_follow(map, layout, queue, tail, mtype)? {
+    if mtype > LOWEST && is_posix && !ring::may_follow(map, layout, tail, mtype)? {
         return Err(InRing::Slow.into());
     }
     Ok(tail)

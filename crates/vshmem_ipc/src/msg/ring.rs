@@ -2,9 +2,7 @@
 //! list, and open it again. See [`crate::msg::ring_chunk`] for the chunks of its messages.
 
 use vshmem_mem::Map;
-use vshmem_sync::{
-    Decision, Fault, LockContext, MessageRing, RingSlot, Txn, load_cell, load_value,
-};
+use vshmem_sync::{Decision, Fault, LockContext, MessageRing, RingSlot, Txn, load_cell};
 use vshmem_wire::{
     LONG_RING_SLOTS, Layout, Place, QueueMode, RING_LEAST_LIMIT, RING_PAYLOAD_BYTES, RING_SLOTS,
     RawCell,
@@ -67,20 +65,16 @@ pub(crate) fn header_of<const N: usize>(
     }
 }
 
-/// Whether a message of that type may follow the last one in the ring, `ring_slot` being the tail.
-/// In a POSIX queue none of a higher priority may.
+/// Whether a message of that type may follow the last one in the ring of a POSIX queue, `ring_slot`
+/// being the tail: none of a higher priority may.
 #[cold]
 pub(crate) fn may_follow<const N: usize>(
     map: &Map,
     layout: &Layout,
-    queue: &Queue,
     ring_slot: RingSlot<N>,
     mtype: i64,
 ) -> Result<bool, Fault> {
-    if load_value(map, at!(queue, most_messages))? == 0 {
-        return Ok(true);
-    }
-    let base = ring_base::<N>(map, layout, queue)?;
+    let base = ring_slot.base();
     let Some(last) = ring_slot.last_before(map, base)? else {
         // The swap that would fill the slot fails.
         return Ok(true);

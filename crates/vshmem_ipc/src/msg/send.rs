@@ -85,7 +85,7 @@ pub(crate) fn send_to(
             match send_past_waiters(call, &mut signals_seen)? {
                 InRing::Sent => return Ok(()),
                 InRing::Full => was_full = true,
-                InRing::AwaitedTypes | InRing::Slow => {}
+                InRing::Awaited | InRing::Slow => {}
             }
             if !has_spun {
                 has_spun = true;
@@ -119,7 +119,7 @@ fn send_past_waiters(
     let mut refused = None;
     for _ in 0..MOST_TURNS {
         match fast_send::send_in_ring(call, refused, signals_seen)? {
-            InRing::AwaitedTypes => match wait_with_ring::hand_to_waiter(call)? {
+            InRing::Awaited => match wait_with_ring::hand_to_waiter(call)? {
                 HandOff::Taken => return Ok(InRing::Sent),
                 HandOff::Refused(mode) => refused = Some(mode),
                 HandOff::List => break,

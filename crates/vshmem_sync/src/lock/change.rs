@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_cannot_be_a_lock_is_refused_and_stays_as_it_is() {
         with_context(|map, context| {
-            let too_long = vshmem_wire::MORE_LOG_ENTRIES + 1;
+            let too_long = vshmem_wire::MORE_INTENT_ENTRIES + 1;
             let misused: Result<(), Refused> =
                 decide_with_lock_long(context, LOCK, "test", OVERFLOW, too_long, |_| {
                     Ok(Decision::<(), &str>::Commit(()))

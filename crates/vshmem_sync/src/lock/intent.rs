@@ -4,7 +4,7 @@
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, Ordering, Scratch};
 use vshmem_wire::{
-    CELL_BYTES, Cell, INTENT_ENTRIES, IntentEntry, IntentHead, MORE_LOG_ENTRIES, Place, RawCell,
+    CELL_BYTES, Cell, INTENT_ENTRIES, IntentEntry, IntentHead, MORE_INTENT_ENTRIES, Place, RawCell,
     State, StateCell, ThreadSlot, field,
 };
 
@@ -56,7 +56,7 @@ impl<'a> Txn<'a> {
 
     /// Makes room for more entries than the thread slot holds.
     pub(super) fn lengthen(&mut self, room: Overflow) -> Result<(), Fault> {
-        if room.entries > MORE_LOG_ENTRIES {
+        if room.entries > MORE_INTENT_ENTRIES {
             return Err(Fault::Misuse("an intent record with more entries than others carry out"));
         }
         self.far = Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?);
@@ -436,7 +436,7 @@ pub(super) fn carry_out(
     }
     let more = Place::at(map.load(field!(slot, ThreadSlot, more_intents), Ordering::Relaxed)?);
     let near = INTENT_ENTRIES as u64;
-    for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
+    for index in 0..count.min(near + MORE_INTENT_ENTRIES as u64) {
         let at = if index < near {
             field!(slot, ThreadSlot, intents).element(index)
         } else {

@@ -27,8 +27,8 @@
 //!   second in one slot. Tags of those cells: 64 bits.
 //!
 //! # Barriers
-//! * IDLE: release store of a place's `busy` (`SlotGuard::drop`). Pairs with acquire of the swap
-//!   that takes it (`SlotCache::take`): the next call sees which slot the place has.
+//! * IDLE: release store of an entry's `busy` (`SlotGuard::drop`). Pairs with acquire of the swap
+//!   that takes it (`SlotCache::take`): the next call sees which slot the entry has.
 //! * VALIDITY: release stores in `SlotCache::bind_to`: the offset 0, the tag, the offset. Pairs
 //!   with acquire load of the offset in `SlotCache::check_current`: no thread compares the tag of
 //!   one cell with another cell.

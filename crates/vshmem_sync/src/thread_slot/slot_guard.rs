@@ -1,7 +1,7 @@
 //! The thread slots that this process holds, and taking one for the length of a call.
 //!
-//! Some slots of the pool, and some places of the process, are *reserved* for calls that do not
-//! sleep: otherwise sleeping threads could hold all of them, and no thread could wake one.
+//! Some slots of the pool, and some entries of the process's cache, are *reserved* for calls that
+//! do not sleep: otherwise sleeping threads could hold all of them, and no thread could wake one.
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ const MOST_SLOTS: usize = if cfg!(loom) { 1 } else { 2048 };
 const KEPT: usize = 8;
 /// Of [`MOST_SLOTS`], the last ones, in which no thread sleeps: a thread of this process must be
 /// able to wake the others.
-const RESERVED_PLACES: usize = if cfg!(loom) { 0 } else { 64 };
-const SLEEPING_PLACES: usize = MOST_SLOTS - RESERVED_PLACES;
+const RESERVED_ENTRIES: usize = if cfg!(loom) { 0 } else { 64 };
+const SLEEPING_ENTRIES: usize = MOST_SLOTS - RESERVED_ENTRIES;
 /// How deep calls of one thread may nest, by way of signal handlers, before a slot in use is taken
 /// to be abandoned.
 const NESTED: usize = 8;
@@ -229,9 +229,9 @@ impl SlotCache {
         threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
     ) -> Result<Option<SlotGuard<'a>>, Fault> {
-        let places = 0..self.cached_slots.len();
-        match self.take_in(map, threads, slot_owner, places.clone(), unreserved(threads))? {
-            None => self.take_in(map, threads, slot_owner, places, 0..threads.count as u32),
+        let entries = 0..self.cached_slots.len();
+        match self.take_in(map, threads, slot_owner, entries.clone(), unreserved(threads))? {
+            None => self.take_in(map, threads, slot_owner, entries, 0..threads.count as u32),
             taken => Ok(taken),
         }
     }
@@ -247,22 +247,22 @@ impl SlotCache {
         threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
     ) -> Result<Option<SlotGuard<'a>>, Fault> {
-        self.take_in(map, threads, slot_owner, 0..SLEEPING_PLACES, unreserved(threads))
+        self.take_in(map, threads, slot_owner, 0..SLEEPING_ENTRIES, unreserved(threads))
     }
 
-    /// Takes one of the slots `wanted` in one of `places`.
+    /// Takes one of the slots `wanted` in one of `entries`.
     #[inline]
     fn take_in<'a>(
         &'a self,
         map: &'a Map,
         threads: Area<ThreadSlot>,
         slot_owner: SlotOwner,
-        places: Range<usize>,
+        entries: Range<usize>,
         wanted: Range<u32>,
     ) -> Result<Option<SlotGuard<'a>>, Fault> {
         let me = this_thread();
         let mut may_claim = true;
-        for index in places {
+        for index in entries {
             let cached = &self.cached_slots[index];
             let free = cached.busy.load(Ordering::Relaxed) == 0
                 && cached.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -279,12 +279,12 @@ impl SlotCache {
                 None => Ok(None),
             };
             if let Ok(Some(slot)) = found {
-                let may_sleep = index < SLEEPING_PLACES && unreserved(threads).contains(&slot);
+                let may_sleep = index < SLEEPING_ENTRIES && unreserved(threads).contains(&slot);
                 let is_surplus = index >= KEPT || !may_sleep;
                 let surplus = is_surplus.then_some((map, threads, slot_owner));
                 return Ok(Some(SlotGuard { slot_cache: self, index, slot, may_sleep, surplus }));
             }
-            // The other places may still have one.
+            // The other entries may still have one.
             may_claim &= cached.slot.load(Ordering::Relaxed) != 0;
             cached.busy.store(0, Ordering::Release);
             found?;
@@ -292,7 +292,7 @@ impl SlotCache {
         Ok(None)
     }
 
-    /// Claims one of the slots `wanted` for a place that has none.
+    /// Claims one of the slots `wanted` for an entry that has none.
     fn claim_for(
         &self,
         cached: &CachedSlot,
@@ -421,7 +421,7 @@ fn claim(
 ) -> Result<Option<u32>, Fault> {
     let count = wanted.end - wanted.start;
     let client = slot_owner.client;
-    // Clients start at different places, so that they do not all try the same slots.
+    // Clients start at different slots, so that they do not all try the same slots.
     let start = (client.word() as u32).wrapping_mul(7) % count.max(1);
     for step in 0..count {
         let held = thread_list_entry(threads, wanted.start + (start + step) % count)?;
