@@ -1,9 +1,8 @@
 //! Counts, and where the areas that follow from them lie.
 
 use crate::{
-    AttachSlot, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, KEY_BUCKETS, MAX_OBJECTS,
-    MAX_SLABS, MsgSlot, PAGE_BYTES, PAGES_PER_MARK, Place, RawCell, Registry, SLAB_BYTES, SemSlot,
-    ShmSlot, SlabMeta, ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta, extent_slots,
+    Area, KEY_BUCKETS, Layout, MAX_OBJECTS, MAX_SLABS, PAGE_BYTES, PAGES_PER_MARK, Place,
+    SLAB_BYTES, UNIT_BYTES, extent_slots,
 };
 
 const OBJECTS: u64 = MAX_OBJECTS as u64;
@@ -154,142 +153,6 @@ fn slabs_for(bytes: u64) -> u64 {
     (bytes / 32).max((4 << 20).min(bytes / 4)).div_ceil(SLAB_BYTES).clamp(8, 4096)
 }
 
-/// The places of `count` structures of one type, one behind the other.
-#[derive(Debug, Clone, Copy)]
-pub struct Area<T> {
-    first: Place<T>,
-    /// How many there are.
-    pub count: u64,
-}
-
-impl<T> Area<T> {
-    /// An area that begins at byte `offset` of the pool: for a layout, and for tests.
-    #[must_use]
-    pub const fn new(offset: u64, count: u64) -> Self {
-        Self { first: Place::at(offset), count }
-    }
-
-    /// Structure `index`, or `None` past the end.
-    #[inline]
-    #[must_use]
-    pub const fn at(&self, index: u32) -> Option<Place<T>> {
-        if (index as u64) < self.count { Some(self.first.nth(index as u64)) } else { None }
-    }
-
-    /// As [`Area::at`], for an index that was read in the pool.
-    ///
-    /// # Errors
-    /// When there is no such structure: a peer has written the index.
-    #[inline]
-    pub fn row(&self, index: u32) -> Result<Place<T>, NoRow> {
-        self.at(index).ok_or(NoRow { table: self.first.offset() })
-    }
-
-    /// The first structure: where all of them begin.
-    #[inline]
-    #[must_use]
-    pub const fn first(&self) -> Place<T> {
-        self.first
-    }
-
-    /// Offset of its first byte.
-    #[inline]
-    #[must_use]
-    pub const fn offset(&self) -> u64 {
-        self.first.offset()
-    }
-
-    /// Which of the structures the byte at `offset` belongs to; `None` outside the area.
-    #[must_use]
-    pub const fn index_of(&self, offset: u64) -> Option<u32> {
-        if offset < self.offset() || offset >= self.end() {
-            return None;
-        }
-        Some(((offset - self.offset()) / size_of::<T>() as u64) as u32)
-    }
-
-    /// Offset of the first byte behind the area.
-    #[inline]
-    #[must_use]
-    pub const fn end(&self) -> u64 {
-        self.first.nth(self.count).offset()
-    }
-}
-
-/// An index past the end of its table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRow {
-    /// Offset of the table.
-    pub table: u64,
-}
-
-/// A data page, as an area has them.
-pub type Page = [u8; PAGE_BYTES as usize];
-/// A slab of the heap, as an area has them.
-pub type Slab = [u8; SLAB_BYTES as usize];
-
-/// Where everything lies.
-#[derive(Debug, Clone, Copy)]
-pub struct Layout {
-    /// The registry's words.
-    pub registry: Place<Registry>,
-    /// Domain table.
-    pub domains: Area<DomainSlot>,
-    /// Client table.
-    pub clients: Area<ClientSlot>,
-    /// Thread slots: intent record and wait record of one thread each.
-    pub threads: Area<ThreadSlot>,
-    /// Segment table.
-    pub shm: Area<ShmSlot>,
-    /// Semaphore set table.
-    pub sem: Area<SemSlot>,
-    /// Queue table.
-    pub msg: Area<MsgSlot>,
-    /// Key index: [`KEY_BUCKETS`] buckets per object slot, per kind.
-    pub keys: [Area<RawCell>; 3],
-    /// Attach records.
-    pub attaches: Area<AttachSlot>,
-    /// Undo records.
-    pub undos: Area<UndoSlot>,
-    /// Wait queues by address.
-    pub futexes: Area<FutexBucket>,
-    /// One per slab of the heap.
-    pub slab_meta: Area<SlabMeta>,
-    /// One per unit of the heap.
-    pub unit_meta: Area<UnitMeta>,
-    /// Extents of data pages.
-    pub extents: Area<ExtentSlot>,
-    /// Which data pages may hold old data: a bit each.
-    pub dirty: Area<RawCell>,
-    /// The heap, in slabs.
-    pub heap: Area<Slab>,
-    /// Data pages of segments.
-    pub data: Area<Page>,
-    /// Bytes of the whole pool.
-    pub total_bytes: u64,
-}
-
-/// Finds room for one area after the other.
-struct Room {
-    next: u64,
-}
-
-impl Room {
-    fn area<T>(&mut self, count: u64) -> Result<Area<T>, GeometryError> {
-        self.aligned_area(count, PAGE_BYTES)
-    }
-
-    fn aligned_area<T>(&mut self, count: u64, align: u64) -> Result<Area<T>, GeometryError> {
-        let offset = self.next.checked_next_multiple_of(align).ok_or(GeometryError::TooLarge)?;
-        self.next = (size_of::<T>() as u64)
-            .checked_mul(count)
-            .and_then(|bytes| bytes.checked_add(offset))
-            .and_then(|end| end.checked_next_multiple_of(PAGE_BYTES))
-            .ok_or(GeometryError::TooLarge)?;
-        Ok(Area::new(offset, count))
-    }
-}
-
 /// Why a geometry cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeometryError {
@@ -343,6 +206,27 @@ impl core::fmt::Display for Number {
                 write!(f, "{}{name}", bytes >> shift)
             }
         }
+    }
+}
+
+/// Finds room for one area after the other.
+struct Room {
+    next: u64,
+}
+
+impl Room {
+    fn area<T>(&mut self, count: u64) -> Result<Area<T>, GeometryError> {
+        self.aligned_area(count, PAGE_BYTES)
+    }
+
+    fn aligned_area<T>(&mut self, count: u64, align: u64) -> Result<Area<T>, GeometryError> {
+        let offset = self.next.checked_next_multiple_of(align).ok_or(GeometryError::TooLarge)?;
+        self.next = (size_of::<T>() as u64)
+            .checked_mul(count)
+            .and_then(|bytes| bytes.checked_add(offset))
+            .and_then(|end| end.checked_next_multiple_of(PAGE_BYTES))
+            .ok_or(GeometryError::TooLarge)?;
+        Ok(Area::new(offset, count))
     }
 }
 

@@ -16,6 +16,7 @@ mod futex;
 mod geometry;
 mod hash;
 mod heap;
+mod layout;
 mod message;
 mod name;
 mod node_range;
@@ -35,12 +36,13 @@ pub use clients::{
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use futex::{FutexBucket, futex_bucket};
-pub use geometry::{Area, Geometry, GeometryError, Layout, Limit, NoRow, Page, Slab};
+pub use geometry::{Geometry, GeometryError, Limit};
 pub use hash::{fnv1a_32, fnv1a_64, siphash_2_4};
 pub use heap::{
     CHUNK_CLASSES, MAX_SLABS, RING_CLASS, SLAB_BYTES, SLABS_PER_RING_SLAB, SlabMeta, UNIT_BYTES,
     UnitMeta,
 };
+pub use layout::{Area, Layout, NoRow, Page, Slab};
 pub use message::{
     LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MovedMessage, MsgHeader, NEW_RARITY_LOG2,
     OUTGROWN_RARITY_LOG2, QueueCount, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,

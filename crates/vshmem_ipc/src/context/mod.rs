@@ -82,7 +82,7 @@ pub(crate) struct Context {
     pub(crate) identity: Identity,
     /// How its threads are woken, and wake others.
     pub(crate) waking: Waking,
-    /// The three steps that point upwards.
+    /// What carries out the steps of upper layers.
     pub(crate) upper_layers: &'static dyn UpperLayers,
     pub(crate) slot_cache: SlotCache,
     pub(crate) chunk_cache: ChunkCache,

@@ -30,9 +30,9 @@
 //! * `msgsnd` in `send.rs`, `msgrcv` in `receive.rs`, `send` and `receive` in `posix/transfer.rs`:
 //!   what follows then, and what callers of a library begin with. They check the call and find the
 //!   queue.
-//! * `send_to`, `receive_from`: all the ways in turn, and the wait, for all of them.
-//! * `send_in_ring`, `receive_from_ring`: their loop over the short way, with a look at the whole
-//!   ring where that fails. A receiver that spins goes on with it.
+//! * `send_to`, `receive_from`: what all callers come to. They try all the ways in turn, and wait.
+//! * `send_in_ring`, `receive_from_ring`: the first part of that, a loop over the short way; where
+//!   that fails it looks at the whole ring. A receiver spins in it.
 //!
 //! # The ring
 //! As long as messages are short and few they go through a ring of eight slots, a compare-and-swap
