@@ -20,6 +20,8 @@ pair() { # name first second
 
 # A run is broken off in the middle. After SIGINT nothing is left of it; after SIGKILL the next one finds what is.
 after() { # after SIGNAL name first second next_first next_second
+	# What an earlier case has printed must not be read for this one's.
+	rm -f "$build/begun.out" "$build/found.out"
 	ended=
 	if [ "$4" ]; then
 		$prefix $4 >/dev/null 2>&1 &
@@ -27,7 +29,7 @@ after() { # after SIGNAL name first second next_first next_second
 	fi
 	$prefix $3 >"$build/begun.out" 2>&1 &
 	# It has begun, and waits: for the other side, or for ever.
-	until grep -q ' items through \| messages of \| filled with ' "$build/begun.out" && grep -q '^State:.S' /proc/$!/status; do sleep 0.05; done
+	until grep -q ' items through \| messages of \| filled with ' "$build/begun.out" 2>/dev/null && grep -q '^State:.S' /proc/$!/status; do sleep 0.05; done
 	ended="$ended $!"
 	kill -"$1" $ended
 	wait $ended 2>/dev/null
