@@ -96,7 +96,7 @@ pub struct Layout {
     pub sem: Area<SemSlot>,
     /// Queue table.
     pub msg: Area<MsgSlot>,
-    /// Key index: [`KEY_BUCKETS`] buckets per object slot, per kind.
+    /// Key index: [`crate::KEY_BUCKETS`] buckets per object slot, per kind.
     pub keys: [Area<RawCell>; 3],
     /// Attach records.
     pub attaches: Area<AttachSlot>,
