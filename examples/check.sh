@@ -30,6 +30,8 @@ after() { # after SIGNAL name first second next_first next_second
 	$prefix $3 >"$build/begun.out" 2>&1 &
 	# It has begun, and waits: for the other side, or for ever.
 	until grep -q ' items through \| messages of \| filled with ' "$build/begun.out" 2>/dev/null && grep -q '^State:.S' /proc/$!/status; do sleep 0.05; done
+	# So has the other side: no start takes half a second of a CPU.
+	until [ -z "$ended" ] || awk '{ exit $14 + $15 < 50 }' "/proc/$ended/stat"; do sleep 0.05; done
 	ended="$ended $!"
 	kill -"$1" $ended
 	wait $ended 2>/dev/null
