@@ -29,11 +29,7 @@ pub(crate) fn put_back(
         let sequence =
             map.load(field!(at.receive_wait(), ReceiveWait, queue_sequence), Ordering::Relaxed)?;
         let unit = txn.get(field!(at, ThreadSlot, message))?;
-        let unseen = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Done)
-            && txn.get(field!(at, ThreadSlot, result))? == 0
-            && txn.state(field!(at, ThreadSlot, kind))? == Some(WaitKind::Receive)
-            && txn.get(field!(at, ThreadSlot, object))? == queue.index
-            && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
+        let unseen = dead.has_unseen(txn, WaitKind::Receive, queue.index)?
             && sequence == u64::from(queue.sequence);
         let Some(unit) = unit.checked_sub(1).filter(|_| unseen) else {
             return Ok(());

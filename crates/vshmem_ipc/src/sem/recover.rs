@@ -125,11 +125,7 @@ pub(crate) fn take_back(
             map.load(field!(at.semaphore_wait(), SemaphoreWait, count), Ordering::Relaxed)?;
         let sequence =
             map.load(field!(at.semaphore_wait(), SemaphoreWait, set_sequence), Ordering::Relaxed)?;
-        let unseen = txn.state(field!(at, ThreadSlot, wait))? == Some(WaitState::Done)
-            && txn.get(field!(at, ThreadSlot, result))? == 0
-            && txn.state(field!(at, ThreadSlot, kind))? == Some(WaitKind::Semaphore)
-            && txn.get(field!(at, ThreadSlot, object))? == set.index
-            && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
+        let unseen = dead.has_unseen(txn, WaitKind::Semaphore, set.index)?
             && sequence == u64::from(set.sequence)
             && count <= INLINE_OPS as u64;
         if !unseen || !set.alive(txn)? {
