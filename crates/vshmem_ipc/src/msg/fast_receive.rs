@@ -199,7 +199,7 @@ fn look_and_take<const WORDS: usize, const N: usize>(
     }
     // Usually one that this process has sent itself, and whose answer it waits for.
     if !search.accepts(header.mtype)
-        && let Some(free) = head.tail_if_alone(map, ring.base())?
+        && let Some(free) = head.tail_if_alone(map)?
     {
         return Ok(nothing_before(map, free, tail));
     }
@@ -266,7 +266,7 @@ fn will_take<const N: usize>(context: &Context, queue: &Queue, ring_slot: RingSl
 fn will_read_next<const N: usize>(context: &Context, head: RingSlot<N>) -> Result<(), Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if !head.is_inline()
-        && let Some(next) = head.next_on_line(map, head.base())?
+        && let Some(next) = head.next_on_line(map)?
     {
         will_read_chunk(map, layout, next);
     }

@@ -304,7 +304,7 @@ fn put<const N: usize>(
     let stamp = stamp!(context, glimpse, sender, sent);
     // Not after the slot is filled: the line is the receiver's then.
     let next = match message {
-        Message::InChunk(_) => tail.next_on_line(map, tail.base())?,
+        Message::InChunk(_) => tail.next_on_line(map)?,
         Message::Inline(_) => None,
     };
     crash_point("msg-fast-send", "written");

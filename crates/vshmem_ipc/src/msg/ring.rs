@@ -74,8 +74,7 @@ pub(crate) fn may_follow<const N: usize>(
     ring_slot: RingSlot<N>,
     mtype: i64,
 ) -> Result<bool, Fault> {
-    let base = ring_slot.base();
-    let Some(last) = ring_slot.last_before(map, base)? else {
+    let Some(last) = ring_slot.last_before(map)? else {
         // The swap that would fill the slot fails.
         return Ok(true);
     };
@@ -83,7 +82,7 @@ pub(crate) fn may_follow<const N: usize>(
         return follows_last(map, layout, last, mtype);
     }
     // As in a ring that was just opened. What was taken stays so.
-    let ring = MessageRing::<N>::read(map, base)?;
+    let ring = MessageRing::<N>::read(map, ring_slot.base())?;
     Ok(ring.tail_slot().word == ring_slot.word && ring.messages().next().is_none())
 }
 

@@ -126,8 +126,8 @@ impl<const N: usize> RingSlot<N> {
     ///
     /// # Errors
     /// When it is outside the pool.
-    pub fn last_before(self, map: &Map, base: Place<[RawCell; N]>) -> Result<Option<Self>, Fault> {
-        let before = Self::read(map, base, self.index + N - 1)?;
+    pub fn last_before(self, map: &Map) -> Result<Option<Self>, Fault> {
+        let before = Self::read(map, self.base(), self.index + N - 1)?;
         Ok(self.follows(before.word).then_some(before))
     }
 
@@ -137,12 +137,8 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     #[inline(always)]
-    pub fn tail_if_alone(
-        self,
-        map: &Map,
-        base: Place<[RawCell; N]>,
-    ) -> Result<Option<Self>, Fault> {
-        let next = Self::read(map, base, self.index + 1)?;
+    pub fn tail_if_alone(self, map: &Map) -> Result<Option<Self>, Fault> {
+        let next = Self::read(map, self.base(), self.index + 1)?;
         let lap = self.word & !(LAP - 1);
         let lap_next = if next.index == 0 { lap.wrapping_add(LAP) } else { lap };
         let is_free = next.word & (FULL | CLOSED) == 0 && next.word & !(LAP - 1) == lap_next;
@@ -154,11 +150,11 @@ impl<const N: usize> RingSlot<N> {
     /// # Errors
     /// When it is outside the pool.
     #[inline(always)]
-    pub fn next_on_line(self, map: &Map, base: Place<[RawCell; N]>) -> Result<Option<Self>, Fault> {
+    pub fn next_on_line(self, map: &Map) -> Result<Option<Self>, Fault> {
         let next = self.index + 1;
         if next.is_multiple_of(SLOTS_OF_LINE) {
             return Ok(None);
         }
-        Self::read(map, base, next).map(Some)
+        Self::read(map, self.base(), next).map(Some)
     }
 }

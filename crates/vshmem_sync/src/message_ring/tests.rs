@@ -111,7 +111,7 @@ fn ends_of_two_slots(map: &Map, ring: &MessageRing) -> [u32; 2] {
             let expected = ring.messages().next().unwrap_or(ring.tail_slot());
             assert_eq!((head.at, head.word), (expected.at, expected.word), "{guess}: {ring:x?}");
             found[1] += 1;
-            let alone = head.tail_if_alone(map, RING).expect("a ring");
+            let alone = head.tail_if_alone(map).expect("a ring");
             // Behind a message there may be gaps, too.
             let is_alone = ring.tail == ring.head + 1 && ring.tail() != Tail::Closed;
             assert_eq!(alone.map(Tail::Free), is_alone.then(|| ring.tail()), "{ring:x?}");

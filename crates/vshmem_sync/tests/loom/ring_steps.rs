@@ -42,7 +42,7 @@ pub fn send_in_order(map: &Map, message: u32) -> bool {
     loop {
         let tail = <MessageRing>::read(map, RING).expect("a ring").tail();
         let Tail::Free(ring_slot) = tail else { return false };
-        let may_follow = match ring_slot.last_before(map, RING).expect("a ring") {
+        let may_follow = match ring_slot.last_before(map).expect("a ring") {
             None => true,
             Some(last) if !last.is_full() => last.was_oldest(),
             Some(last) => last.chunk().is_some_and(|it| it >= message) && !last.has_moved(map),
@@ -67,7 +67,7 @@ pub fn receive_near(map: &Map, slot: usize) -> Option<u32> {
 pub fn has_one_of_another_type(map: &Map, slot: usize, kind: u32) -> bool {
     let Some(head) = words(map).head_at(slot) else { return false };
     let is_another = head.is_full() && head.chunk().is_some_and(|number| number / 10 != kind);
-    let tail = head.tail_if_alone(map, RING).expect("a ring");
+    let tail = head.tail_if_alone(map).expect("a ring");
     is_another && tail.is_some_and(|tail| !tail.has_moved(map))
 }
 
