@@ -9,7 +9,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 # Where the command and the libraries are.
 BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
-PRELOADED = $(BIN_DIR)/libvshmem_preload.so $(BIN_DIR)/libvshmem_preload_sysv.so
+PRELOADED = $(addprefix $(BIN_DIR)/libvshmem_,preload.so preload_posix.so preload_sysv.so)
 VERSIONED = $(BIN_DIR)/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = $(filter-out %.out,$(wildcard build/bench/*)) build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
@@ -42,7 +42,7 @@ manual:
 # The shared libraries that the linker makes of archives: one with versions of its symbols, and one with some of them.
 library:
 	@packaging/shared_library $(BIN_DIR)/libvshmem.a $(VERSIONED)
-	@packaging/preload_sysv $(BIN_DIR)/libvshmem_preload.a $(BIN_DIR)/libvshmem_preload_sysv.so
+	@packaging/link_preload $(BIN_DIR)
 
 install-built:
 	@for file in $(BIN_DIR)/vshmem $(BIN_DIR)/vshmem-lab $(BIN_DIR)/vshmem-bench $(PRELOADED) $(VERSIONED) $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \

@@ -74,6 +74,7 @@ pub use pool::domains::{DomainIdentity, DomainSet};
 pub use pool::host_record::BackingFileId;
 pub use pool::id::{Kind, is_pool_id};
 pub use pool::open::{NewPool, OpenError, Pool};
+pub use pool::wide_pid::WidePid;
 pub use registry::permission::{Caller, Permission, Superuser};
 pub use rustix::io::Errno;
 pub use sem::status::{SemInfo, SetStat};

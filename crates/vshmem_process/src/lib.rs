@@ -9,6 +9,7 @@
 //! | layer | what it has |
 //! |---|---|
 //! | `posix` | calls of the program on descriptors of objects |
+//! | `one_host` | members of a pool as processes of one host, where a program asks |
 //! | `process_shared` | process-shared locks and semaphores: the thread as an owner, sleeping by address |
 //! | `mapping` | calls of the program on its address space, attaching among them |
 //! | `session` | this process's place in the pool: joining, fork, exec, exit, credentials, handlers |
@@ -22,20 +23,28 @@
 
 #![allow(unsafe_code)] // calls of the C library, and pointers that C programs pass
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 pub mod attached;
 pub mod errno;
 mod log;
 pub mod mapping;
 pub mod next;
 pub mod object_descriptors;
+pub mod one_host;
 pub mod posix;
 pub mod process;
 pub mod process_shared;
 pub mod session;
 pub mod symbols;
 
-/// To be called when the library is loaded, before the program can change its environment.
+/// To be called when the library is loaded, before the program can change its environment. Only the
+/// first call counts.
 pub fn begin() {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    if HAS_BEGUN.swap(true, Ordering::Relaxed) {
+        return;
+    }
     vshmem_agent::remember_surroundings();
     session::environment::remember();
     session::route::remember();
@@ -43,4 +52,5 @@ pub fn begin() {
     session::fork::register();
     session::fork::register_late();
     session::join::rejoin();
+    one_host::begin();
 }

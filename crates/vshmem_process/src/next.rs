@@ -72,11 +72,11 @@ impl Next {
 /// Calls the next definition of a C function; `$missing` if there is none.
 #[macro_export]
 macro_rules! next {
-    ($name:literal: fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {
+    ($name:literal: fn($($type:ty),* $(,)?) -> $result:ty, ($($argument:expr),* $(,)?), $missing:expr) => {
         $crate::next!(new($name): fn($($type),*) -> $result, ($($argument),*), $missing)
     };
     ($kind:ident($name:literal):
-        fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {{
+        fn($($type:ty),*) -> $result:ty, ($($argument:expr),* $(,)?), $missing:expr) => {{
         static NEXT: $crate::next::Next = $crate::next::Next::unknown();
         let address = NEXT.address(const { $crate::next::Symbol::$kind($name) });
         if address.is_null() {

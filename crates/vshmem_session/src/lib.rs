@@ -32,7 +32,8 @@ pub use quoted::quoted;
 pub use remove::{remove, remove_seen};
 pub use role_lock::{Role, RoleLock};
 pub use share::{
-    Owner, PRELOAD_LIBRARY, Posix, SYSV_PRELOAD_LIBRARY, Share, ShareError, is_preload_library,
+    Owner, POSIX_PRELOAD_LIBRARY, PRELOAD_LIBRARY, Posix, SYSV_PRELOAD_LIBRARY, Share, ShareError,
+    is_preload_library,
 };
 pub use token_bucket::TokenBucket;
 pub use vshmem_link::PRIVATE_PREFIX;

@@ -6,13 +6,17 @@ use vshmem_ipc::Kind;
 
 /// The library that answers all calls.
 pub const PRELOAD_LIBRARY: &str = "libvshmem_preload.so";
+/// The one without the calls by which a program asks which process or which host it is.
+pub const POSIX_PRELOAD_LIBRARY: &str = "libvshmem_preload_posix.so";
 /// The one that answers System V's alone.
 pub const SYSV_PRELOAD_LIBRARY: &str = "libvshmem_preload_sysv.so";
 
 /// Whether a word of LD_PRELOAD names one of them, of whatever build.
 pub fn is_preload_library(word: &[u8]) -> bool {
     let name = word.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    [PRELOAD_LIBRARY, SYSV_PRELOAD_LIBRARY].iter().any(|one| one.as_bytes() == name)
+    [PRELOAD_LIBRARY, POSIX_PRELOAD_LIBRARY, SYSV_PRELOAD_LIBRARY]
+        .iter()
+        .any(|one| one.as_bytes() == name)
 }
 
 /// Which kinds and which keys lie in the pool; the rest is the kernel's.

@@ -128,7 +128,13 @@ pub fn public() -> PathBuf {
         let place = std::env::temp_dir()
             .join(format!("vshmem-acceptance-{}", rustix::process::geteuid().as_raw()));
         std::fs::create_dir_all(&place).expect("a directory");
-        let names = ["vshmem", "vshmem-lab", "libvshmem_preload.so", "libvshmem_preload_sysv.so"];
+        let names = [
+            "vshmem",
+            "vshmem-lab",
+            "libvshmem_preload.so",
+            "libvshmem_preload_posix.so",
+            "libvshmem_preload_sysv.so",
+        ];
         for name in names {
             publish(&binaries().join(name), &place.join(name));
         }

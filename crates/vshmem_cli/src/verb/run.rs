@@ -16,7 +16,8 @@ use vshmem_ipc::JoinError;
 use vshmem_link::Link;
 use vshmem_mem::{Instant, StallProofTimeout};
 use vshmem_session::{
-    PRELOAD_LIBRARY, SYSV_PRELOAD_LIBRARY, Session, SessionError, Share, is_preload_library,
+    POSIX_PRELOAD_LIBRARY, PRELOAD_LIBRARY, SYSV_PRELOAD_LIBRARY, Session, SessionError, Share,
+    is_preload_library,
 };
 
 use super::doctor::{devices, monitors};
@@ -47,6 +48,11 @@ pub struct Run {
     /// What ftok() answers: path: the same in all domains; inode: as libc does.
     #[arg(long, default_value = "path")]
     ftok: Ftok,
+    /// Programs that ask whether a peer is on their host are told that all members of the pool are:
+    /// one boot id, one IPC namespace, and numbers of processes that mean the same everywhere
+    /// (UCX takes shared memory between guests then, not TCP).
+    #[arg(long)]
+    one_host: bool,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -58,6 +64,7 @@ Examples:
   vshmem run --pool job7 -- ./consumer -n 3
   vshmem run --share shm,key=0x100-0x1ff ./a.out
   vshmem run --share all,posix python3 app.py  shm_open, sem_open, mq_open and locks as well
+  vshmem run --one-host ucx_perftest guest1    UCX between two guests by shared memory
 
 The program must be dynamically linked and neither setuid, setgid nor given file capabilities:
 otherwise it would silently use the kernel's own IPC, and is refused.";
@@ -126,7 +133,7 @@ impl Run {
             tracing::warn!("{error}; deaths are not noticed until there is one");
         }
         let share = self.share.as_deref().unwrap_or_else(|| usual_share(sleeps_on_pool(&session)));
-        let library = for_share(library, share);
+        let library = if self.one_host { library } else { for_share(library, share) };
         let me = program::own_binary()?;
         let ftok = match self.ftok {
             Ftok::Path => "path",
@@ -141,6 +148,7 @@ impl Run {
             .env("VSHMEM_POOL_NAME", session.client().pool().name())
             .env("VSHMEM_SHARE", share)
             .env("VSHMEM_FTOK", ftok)
+            .env("VSHMEM_ONE_HOST", if self.one_host { "1" } else { "0" })
             .env("VSHMEM_COMMAND", me)
             .env("VSHMEM_NOTICE", notice_mark(&session.client().pool().superblock().uuid))
             .exec();
@@ -236,12 +244,13 @@ pub fn library_places() -> Vec<PathBuf> {
     paths.into_iter().map(|directory| directory.join(PRELOAD_LIBRARY)).collect()
 }
 
-/// The library beside this one that answers System V's calls alone, where that is enough and it is
+/// The library beside this one that answers no more calls than the program needs, where it is
 /// there.
 fn for_share(library: PathBuf, share: &str) -> PathBuf {
-    let sysv = library.with_file_name(SYSV_PRELOAD_LIBRARY);
-    let is_enough = Share::parse(share).is_ok_and(|share| !share.has_posix());
-    if is_enough && sysv.is_file() { sysv } else { library }
+    let has_posix = Share::parse(share).is_ok_and(|share| share.has_posix());
+    let name = if has_posix { POSIX_PRELOAD_LIBRARY } else { SYSV_PRELOAD_LIBRARY };
+    let smaller = library.with_file_name(name);
+    if smaller.is_file() { smaller } else { library }
 }
 
 /// Finds the library.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use vshmem_mem::Ordering;
 use vshmem_wire::ClientId;
 
 use crate::api::errno::answer;
@@ -102,6 +103,12 @@ impl Client {
     /// use the heap. Only the first one counts.
     pub fn set_watchdog(&self, look: fn()) {
         self.context.set_watchdog(look)
+    }
+
+    /// Pids that calls return (IPC_STAT and its like) are [`WidePid`]s from now on: those of other
+    /// domains too.
+    pub fn show_wide_pids(&self) {
+        self.context.shows_wide_pids.store(1, Ordering::Relaxed);
     }
 
     /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is

@@ -11,8 +11,10 @@ use crate::listing::rows::{
     ObjectRow, ThreadActivity, Usage, WaiterRow,
 };
 use crate::listing::{activity, client_rows, domain_rows, object_rows};
+use crate::pool::clients::Process;
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
+use crate::pool::wide_pid::WidePid;
 
 impl Pool {
     /// All member domains, past ones included.
@@ -89,6 +91,14 @@ impl Pool {
     /// EIO when the pool is corrupt.
     pub fn local_clients(&self, domain: u32) -> Result<Vec<LocalClient>, Errno> {
         answer(self, client_rows::local_clients(self, domain))
+    }
+
+    /// The process that a number names, if it is a client that has not ended. Uses no heap.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn process_of(&self, number: WidePid) -> Result<Option<Process>, Errno> {
+        answer(self, client_rows::process_of(self, number))
     }
 
     /// All objects of a kind, with what their tables say. Looked at without a lock: an object that

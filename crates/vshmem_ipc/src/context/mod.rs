@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use vshmem_mem::tuning::{SLOT_INTERVAL, SLOT_TRIES};
-use vshmem_mem::{Map, Ordering, sleep_shortly};
+use vshmem_mem::{AtomicU32, Map, Ordering, sleep_shortly};
 use vshmem_sync::{Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin};
 use vshmem_wire::{Area, ClientId, ClientSlot, ProcessRef, ThreadSlot, field};
 
@@ -40,6 +40,7 @@ use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
+use crate::pool::wide_pid::WidePid;
 
 /// The arrows that point upwards: steps of upper layers that lower ones begin.
 ///
@@ -97,6 +98,8 @@ pub(crate) struct Context {
     pub(crate) ring_hints: RingHints,
     pub(crate) reported_sizes: ReportedSizes,
     pub(crate) reclaim_position: ReclaimPosition,
+    /// 1: programs of this process see the processes of all domains by [`WidePid`].
+    pub(crate) shows_wide_pids: AtomicU32,
 }
 
 /// One of the ways in which a [`SlotCache`] gives a slot.
@@ -144,6 +147,7 @@ impl Context {
             ring_hints: RingHints::new(),
             reported_sizes: ReportedSizes::new(pool.layout()),
             reclaim_position: ReclaimPosition::default(),
+            shows_wide_pids: AtomicU32::new(0),
             pool,
         }
     }
@@ -214,11 +218,14 @@ impl Context {
     }
 
     /// The pid that this domain's programs see for `process_ref`: 0 for one of another domain,
-    /// as Linux does across PID namespaces.
+    /// as Linux does across PID namespaces; where it shows wide pids, that.
     #[must_use]
     pub(crate) fn pid_here(&self, process_ref: u32) -> u32 {
-        let process_ref = ProcessRef::unpack(process_ref);
-        if process_ref.domain == self.domain() { process_ref.pid } else { 0 }
+        let ProcessRef { domain, pid } = ProcessRef::unpack(process_ref);
+        if self.shows_wide_pids.load(Ordering::Relaxed) != 0 && pid != 0 {
+            return WidePid { domain, pid }.number();
+        }
+        if domain == self.domain() { pid } else { 0 }
     }
 
     /// A thread slot for one call. Where few are left it is one that the call cannot sleep in

@@ -9,8 +9,10 @@ use vshmem_wire::{
 use crate::error::Failure;
 use crate::listing::address;
 use crate::listing::rows::{ClientRow, LocalClient, ObjectDetails, WaiterRow};
+use crate::pool::clients::Process;
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
+use crate::pool::wide_pid::WidePid;
 
 pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
@@ -169,6 +171,32 @@ pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>
             });
         }
         Ok(found)
+    };
+    look().map_err(Failure::from)
+}
+
+/// The process that a number names, if it is a client that has not ended.
+pub(crate) fn process_of(pool: &Pool, number: WidePid) -> Result<Option<Process>, Failure> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let look = || -> Result<Option<Process>, Fault> {
+        let clients_high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+        for index in 0..clients_high.min(layout.clients.count as u32) {
+            let slot = layout.clients.row(index)?;
+            let id = pool.client_id_in(index)?;
+            if load_value(map, field!(slot, ClientSlot, pid))? != number.pid
+                || load_value(map, field!(slot, ClientSlot, domain))? != number.domain
+                || load_state(map, field!(slot, ClientSlot, state))? != Some(ClientState::Active)
+            {
+                continue;
+            }
+            let (start, uid) =
+                (pool.start_of(slot)?, load_value(map, field!(slot, ClientSlot, uid))?);
+            // Otherwise these are words of two processes.
+            if pool.client_id_in(index)? == id {
+                return Ok(Some(Process { pid: number.pid, start, uid }));
+            }
+        }
+        Ok(None)
     };
     look().map_err(Failure::from)
 }

@@ -12,3 +12,4 @@ pub(crate) mod superblock;
 pub(crate) mod tables;
 pub(crate) mod tag_floor;
 pub(crate) mod threads;
+pub(crate) mod wide_pid;

@@ -13,6 +13,7 @@ use vshmem_ipc::{Errno, Kind};
 use vshmem_session::Owner;
 
 use vshmem_process::next::{next, system_call};
+use vshmem_process::one_host::paths;
 use vshmem_process::posix::adopt;
 use vshmem_process::session::route;
 use vshmem_process::{errno, process};
@@ -131,10 +132,10 @@ macro_rules! by_path {
         pub unsafe extern "C" fn $name(
             $($before: $before_kind,)* path: *const c_char, $($behind: $behind_kind),*
         ) -> $answer {
-            $way(path, || {
+            paths::with(path, $missing, |path| $way(path, || {
                 next!($symbol: fn($($before_kind,)* *const c_char, $($behind_kind),*) -> $answer,
                       ($($before,)* path, $($behind),*), $missing)
-            })
+            }))
         }
     )*};
 }

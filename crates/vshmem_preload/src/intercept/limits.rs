@@ -8,6 +8,7 @@ use vshmem_process::attached::mapping_cache;
 use vshmem_process::errno;
 use vshmem_process::next::next;
 use vshmem_process::object_descriptors::open;
+use vshmem_process::one_host::pids;
 use vshmem_process::session::{join, route};
 
 /// To be called before a limit of this process is set: joins while there are descriptors and
@@ -63,6 +64,10 @@ pub unsafe extern "C" fn prlimit(
     new: *const rlimit,
     old: *mut rlimit,
 ) -> c_int {
+    let of = match pids::local(of) {
+        Ok(of) => of,
+        Err(error) => return errno::answer_unit(Err(error)),
+    };
     before_limit_is_set(of, resource, !new.is_null());
     next!(c"prlimit": fn(pid_t, __rlimit_resource_t, *const rlimit, *mut rlimit) -> c_int,
         (of, resource, new, old), -1)
@@ -79,6 +84,10 @@ pub unsafe extern "C" fn prlimit64(
     new: *const rlimit64,
     old: *mut rlimit64,
 ) -> c_int {
+    let of = match pids::local(of) {
+        Ok(of) => of,
+        Err(error) => return errno::answer_unit(Err(error)),
+    };
     before_limit_is_set(of, resource, !new.is_null());
     next!(c"prlimit64": fn(pid_t, __rlimit_resource_t, *const rlimit64, *mut rlimit64) -> c_int,
         (of, resource, new, old), -1)

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod mapping;
 pub mod mq;
 pub mod msg;
+pub mod one_host;
 pub mod other_locks;
 pub mod poll;
 pub mod process;

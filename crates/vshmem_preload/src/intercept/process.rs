@@ -2,7 +2,9 @@
 
 use libc::{c_int, c_void, id_t, idtype_t, pid_t, pthread_t, siginfo_t};
 
+use vshmem_ipc::Errno;
 use vshmem_process::next::next;
+use vshmem_process::one_host::pids;
 use vshmem_process::session::{exit, fork, reap};
 use vshmem_process::{errno, process};
 
@@ -105,6 +107,10 @@ pub unsafe extern "C" fn wait4(
     options: c_int,
     usage: *mut libc::rusage,
 ) -> pid_t {
+    let child = match pids::local(child) {
+        Ok(child) => child,
+        Err(_) => return errno::answer_int(Err::<i64, _>(Errno::CHILD)),
+    };
     let call = |own: *mut c_int| {
         next!(c"wait4": fn(pid_t, *mut c_int, c_int, *mut libc::rusage) -> pid_t,
               (child, own, options, usage), -1)
@@ -124,6 +130,10 @@ pub unsafe extern "C" fn waitid(
     info: *mut siginfo_t,
     options: c_int,
 ) -> c_int {
+    let id = match pids::local(id as pid_t) {
+        Ok(id) => id as id_t,
+        Err(_) => return errno::answer_unit(Err(Errno::CHILD)),
+    };
     let result = next!(c"waitid": fn(idtype_t, id_t, *mut siginfo_t, c_int) -> c_int,
                        (kind, id, info, options), -1);
     if result != 0 || options & libc::WEXITED == 0 || info.is_null() {

@@ -6,6 +6,7 @@ use std::ffi::CStr;
 use libc::{c_char, c_int, c_uint, gid_t, mode_t, off_t, stat, uid_t};
 
 use vshmem_process::next::next;
+use vshmem_process::one_host::paths;
 use vshmem_process::posix::{seek, size, state};
 
 /// Whether a call by path is about its descriptor itself. It has succeeded with the path.
@@ -64,11 +65,17 @@ macro_rules! states_at {
             into: *mut stat,
             flags: c_int,
         ) -> c_int {
-            let call = || next!($symbol: fn(c_int, *const c_char, *mut stat, c_int) -> c_int,
-                                (file, path, into, flags), -1);
+            let call = || paths::with(path, -1, |path| {
+                next!($symbol: fn(c_int, *const c_char, *mut stat, c_int) -> c_int,
+                      (file, path, into, flags), -1)
+            });
             // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has
-            // read already.
-            unsafe { state::fstat_at(file, into, || is_about_descriptor(path, flags), call) }
+            // read already, and fills in the state.
+            unsafe {
+                let result =
+                    state::fstat_at(file, into, || is_about_descriptor(path, flags), call);
+                paths::number_file(path, result, |inode| (*into).st_ino = inode)
+            }
         }
     )*};
 }
@@ -87,11 +94,17 @@ pub unsafe extern "C" fn statx(
     into: *mut libc::statx,
 ) -> c_int {
     let call = || {
-        next!(c"statx": fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int,
-              (file, path, flags, mask, into), -1)
+        paths::with(path, -1, |path| {
+            next!(c"statx": fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int,
+                  (file, path, flags, mask, into), -1)
+        })
     };
-    // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has read already.
-    unsafe { state::statx(file, into, || is_about_descriptor(path, flags), call) }
+    // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has read already,
+    // and fills in the state.
+    unsafe {
+        let result = state::statx(file, into, || is_about_descriptor(path, flags), call);
+        paths::number_file(path, result, |inode| (*into).stx_ino = inode)
+    }
 }
 
 /// fchmod(2).

@@ -3,10 +3,12 @@
 use libc::{c_char, c_int, c_long, c_void};
 use vshmem_mem::Confined;
 
+use crate::intercept::one_host::getppid;
 use crate::intercept::{by_number, files, limits, msg, sem, shm};
 use vshmem_process::attached::attach_table::Marks;
 use vshmem_process::mapping::{advice, protect, remap, unmap};
 use vshmem_process::next::pass_on;
+use vshmem_process::one_host::{self, paths, pids};
 use vshmem_process::posix::map::{self, Request};
 use vshmem_process::session::environment::Environment;
 use vshmem_process::session::handlers::{self, KernelAction};
@@ -39,7 +41,13 @@ pub unsafe extern "C" fn syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    let call = Call { number, words: [a, b, c, d, e, f] };
+    let mut call = Call { number, words: [a, b, c, d, e, f] };
+    if one_host::is_on() {
+        match pids::by_number(number, call.words) {
+            Ok(words) => call.words = words,
+            Err(answer) => return answer,
+        }
+    }
     // SAFETY: the arguments are those that the program has passed for the call of this number.
     let answer = unsafe {
         call.on_objects()
@@ -150,7 +158,15 @@ impl Call {
         let [a, b, c, d, _, _] = self.words;
         let by_int = || self.int_passed_on();
         Some(match self.number {
-            libc::SYS_openat => files::opening(b as *const c_char, by_int).into(),
+            libc::SYS_openat => paths::with(b as *const c_char, -1, |path| {
+                let words = [a, path.addr(), c, d];
+                // SAFETY: the program's own arguments, or a path in place of its own.
+                files::opening(path, || unsafe { pass_on(self.number, words) as c_int })
+            })
+            .into(),
+            libc::SYS_getpid | libc::SYS_gettid => pids::shown(self.int_passed_on()).into(),
+            // SAFETY: it has no arguments.
+            libc::SYS_getppid => unsafe { getppid() }.into(),
             // SAFETY: by this function's own contract.
             libc::SYS_execve | libc::SYS_execveat => unsafe { self.execute() },
             libc::SYS_wait4 => {

@@ -13,7 +13,7 @@ use crate::process;
 use crate::session::{exec, home_namespace, join};
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
-const NAMES: [&CStr; 8] = [
+const NAMES: [&CStr; 9] = [
     c"LD_PRELOAD",
     c"VSHMEM_POOL",
     c"VSHMEM_POOL_NAME",
@@ -22,6 +22,7 @@ const NAMES: [&CStr; 8] = [
     c"VSHMEM_COMMAND",
     c"VSHMEM_SPIN",
     c"VSHMEM_NOTICE",
+    c"VSHMEM_ONE_HOST",
 ];
 
 /// `NAME=value` of those that were set when this program began; null of the others.

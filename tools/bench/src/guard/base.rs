@@ -84,20 +84,23 @@ fn build(commit: &str, target: &Path) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&tree).env("CARGO_TARGET_DIR", &target);
     cargo.args(["build", "--release", "-p", "vshmem_cli", "-p", "vshmem_preload"]);
-    let built = said(&mut cargo).and_then(|_| smaller_library(&tree, &target.join("release")));
+    let built = said(&mut cargo).and_then(|_| smaller_libraries(&tree, &target.join("release")));
     let _ = git(&["worktree", "remove", "--force", &place]);
     built.map(drop)
 }
 
-/// The library of System V's calls alone, which the linker makes and not cargo; a commit from
-/// before there was one has none.
-fn smaller_library(tree: &Path, directory: &Path) -> Result<String> {
-    let script = tree.join("packaging/preload_sysv");
-    if !script.is_file() {
+/// The libraries with a part of the calls, which the linker makes and not cargo. A commit from
+/// before there were several has one, or none.
+fn smaller_libraries(tree: &Path, directory: &Path) -> Result<String> {
+    let [all, one] = ["link_preload", "preload_sysv"].map(|name| tree.join("packaging").join(name));
+    if all.is_file() {
+        return said(Command::new(all).arg(directory));
+    }
+    if !one.is_file() {
         return Ok(String::new());
     }
     let [archive, library] = ["libvshmem_preload.a", "libvshmem_preload_sysv.so"];
-    said(Command::new(script).arg(directory.join(archive)).arg(directory.join(library)))
+    said(Command::new(one).arg(directory.join(archive)).arg(directory.join(library)))
 }
 
 fn git(words: &[&str]) -> Result<String> {
