@@ -179,8 +179,8 @@ macro_rules! states {
                 next!($symbol: fn($($before_kind,)* *const c_char, *mut libc::$state) -> c_int,
                       ($($before,)* path, state), -1)
             });
-            // SAFETY: the call has just filled it in.
-            paths::number_file(path, result, |inode| unsafe { (*state).st_ino = inode })
+            // SAFETY: the call has filled it in, if it has succeeded.
+            unsafe { paths::number_file(path, result, &raw mut (*state).st_ino) }
         }
     )*};
 }
@@ -206,7 +206,7 @@ unsafe fn read_link(path: *const c_char, room: *mut c_char, bytes: usize, read: 
     }
     // SAFETY: by this function's own contract, and the kernel has just written there.
     let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), bytes) };
-    paths::link(path, room).map_or(read, |length| length as isize)
+    paths::link(path, room, read as usize).map_or(read, |length| length as isize)
 }
 
 /// readlink(2).

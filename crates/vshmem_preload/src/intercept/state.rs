@@ -74,7 +74,7 @@ macro_rules! states_at {
             unsafe {
                 let result =
                     state::fstat_at(file, into, || is_about_descriptor(path, flags), call);
-                paths::number_file(path, result, |inode| (*into).st_ino = inode)
+                paths::number_file(path, result, &raw mut (*into).st_ino)
             }
         }
     )*};
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn statx(
     // and fills in the state.
     unsafe {
         let result = state::statx(file, into, || is_about_descriptor(path, flags), call);
-        paths::number_file(path, result, |inode| (*into).stx_ino = inode)
+        paths::number_file(path, result, &raw mut (*into).stx_ino)
     }
 }
 

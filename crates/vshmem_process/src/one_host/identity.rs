@@ -40,8 +40,32 @@ pub fn host_id() -> i32 {
     i32::from_be_bytes([a, b, c, d])
 }
 
-/// Inode of /proc/PID/ns/ipc: none that a kernel gives, which counts from 0xF0000000 up, nor that
-/// of its initial namespace.
-pub fn ipc_namespace() -> u64 {
-    0xE000_0000 | u64::from(host_id() as u32 & 0x0FFF_FFF0)
+/// A namespace of which programs compare the inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Namespace {
+    /// One for all members.
+    Ipc,
+    /// One for each domain: descriptors and memory of processes of another domain cannot be reached
+    /// by their pids. The initial ones of all kernels have one number.
+    Pid,
+    /// Each network is another one, in whatever kernel: 127.0.0.1 leads to no other guest.
+    Network,
+}
+
+impl Namespace {
+    /// Inode of /proc/PID/ns/NAME, which is `real` to the kernel: none that a kernel gives, which
+    /// counts from 0xF0000000 up, nor that of an initial namespace.
+    pub fn inode(self, real: u64) -> u32 {
+        let Some(session) = process::inherited() else { return real as u32 };
+        let (pool, domain) = (host_id() as u32, session.client().domain());
+        let number = match self {
+            Self::Ipc => pool,
+            Self::Pid => pool ^ (domain + 1) << 21,
+            Self::Network => {
+                let [a, b, c, d, ..] = session.boot_id();
+                pool ^ u32::from_be_bytes([a, b, c, d]) ^ real as u32
+            }
+        };
+        0xE000_0000 | number & 0x0FFF_FFFF
+    }
 }

@@ -9,6 +9,7 @@ use rustix::fs::{MemfdFlags, SeekFrom};
 use vshmem_ipc::{Errno, Process, WidePid};
 
 use crate::errno;
+use crate::one_host::identity::Namespace;
 use crate::one_host::{identity, is_on, pids};
 
 /// Text without the heap; what is too long is cut off.
@@ -90,7 +91,7 @@ fn file_of(text: &Text) -> Result<OwnedFd, Errno> {
 }
 
 /// Digits at the beginning, as a number, and what is behind them.
-fn number(text: &[u8]) -> Option<(i32, &[u8])> {
+fn number<N: std::str::FromStr>(text: &[u8]) -> Option<(N, &[u8])> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     Some((std::str::from_utf8(&text[..end]).ok()?.parse().ok()?, &text[end..]))
 }
@@ -148,33 +149,46 @@ fn elsewhere(named: WidePid, process: Process, behind: &[u8]) -> Result<StandIn,
     }
 }
 
-/// Whether a path is that of a process's IPC namespace.
-fn is_ipc_namespace(path: *const c_char) -> bool {
+/// The namespace that a path leads to.
+fn namespace(path: *const c_char) -> Option<Namespace> {
     if path.is_null() {
-        return false;
+        return None;
     }
     // SAFETY: a call has succeeded with it, so it leads to a C string.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    path.starts_with(b"/proc/") && path.ends_with(b"/ns/ipc")
+    let path = path.strip_prefix(b"/proc/")?;
+    [(b"/ns/ipc", Namespace::Ipc), (b"/ns/pid", Namespace::Pid), (b"/ns/net", Namespace::Network)]
+        .into_iter()
+        .find_map(|(end, namespace)| path.ends_with(end).then_some(namespace))
 }
 
-/// What stat(2) and its like have answered; `number` is given the inode of the file, if it is to be
-/// another than the kernel's.
+/// What stat(2) and its like have answered, and where they have put the inode: that becomes what it
+/// is to be.
+///
+/// # Safety
+/// Where the call has succeeded, `inode` is valid.
 #[inline]
-pub fn number_file(path: *const c_char, result: c_int, number: impl FnOnce(u64)) -> c_int {
-    if result == 0 && is_on() && is_ipc_namespace(path) {
-        number(identity::ipc_namespace());
+pub unsafe fn number_file(path: *const c_char, result: c_int, inode: *mut u64) -> c_int {
+    if result == 0
+        && is_on()
+        && let Some(namespace) = namespace(path)
+    {
+        // SAFETY: by this function's own contract.
+        unsafe { *inode = namespace.inode(*inode).into() };
     }
     result
 }
 
 /// What readlink(2) gives for a path that the kernel has read, if it is something else than the
-/// kernel's: bytes of `into`.
-pub fn link(path: *const c_char, into: &mut [u8]) -> Option<usize> {
-    if !is_on() || !is_ipc_namespace(path) {
-        return None;
-    }
-    let text = Text::of(format_args!("ipc:[{}]", identity::ipc_namespace()));
+/// kernel's, of which `into` has the first `bytes`: bytes of `into` that it has then.
+pub fn link(path: *const c_char, into: &mut [u8], bytes: usize) -> Option<usize> {
+    let namespace = if is_on() { namespace(path)? } else { return None };
+    let kind = into.get(..4)?;
+    let (inode, _) = number(into.get(5..bytes)?)?;
+    let text = match std::str::from_utf8(kind) {
+        Ok(kind) => Text::of(format_args!("{kind}[{}]", namespace.inode(inode))),
+        Err(_) => return None,
+    };
     let length = text.used.min(into.len());
     into[..length].copy_from_slice(&text.used()[..length]);
     Some(length)
