@@ -56,6 +56,7 @@ impl Doctor {
         needed.extend(notify::all());
         needed.extend(left::line());
         needed.push(monitors::mpi(&origin));
+        needed.extend(monitors::ucx());
         if origin != Origin::LabGuest {
             needed.extend(monitors::libvirt());
             needed.extend(lab::lines());

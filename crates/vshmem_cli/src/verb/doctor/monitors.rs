@@ -37,6 +37,19 @@ fn judge_mpi(has_mpirun: bool, components: Option<String>, origin: &Origin) -> L
     }
 }
 
+/// UCX, which asks whether a peer is on its host, and says nothing when it takes TCP.
+pub fn ucx() -> Option<Line> {
+    let directories =
+        ["/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
+    directories.iter().any(|place| Path::new(place).join("libucp.so.0").exists()).then(|| {
+        Line::note(
+            "UCX (optional)",
+            "libucp.so.0: between guests it takes TCP, unless it is told that they are one host",
+            "`export UCX_TLS=shm,self`, then `vshmem run --one-host PROGRAM` (docs/guide/my-program-takes-tcp.md)",
+        )
+    })
+}
+
 /// libvirt, and what confines the QEMU that it starts.
 pub fn libvirt() -> Vec<Line> {
     let is_there = is_command("virsh") || Path::new("/run/libvirt").exists();
