@@ -60,7 +60,7 @@ programs: setup
 	@$(MAKE_C) bench
 # What the tests of MPI and of libfabric run.
 mpi-programs: setup
-	@for part in team mpi fabric fabric/calls; do $(MAKE_C) tests/$$part || { echo "tests/$$part: not built; its tests are skipped"; [ -z "$(WHOLE)" ] || exit 1; }; done
+	@for part in team mpi ucx fabric fabric/calls; do $(MAKE_C) tests/$$part || { echo "tests/$$part: not built; its tests are skipped"; [ -z "$(WHOLE)" ] || exit 1; }; done
 
 # The Python package: one wheel for CPython 3.9 and later, for old C libraries too where PyPI's ziglang can be had.
 .PHONY: wheel

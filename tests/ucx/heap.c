@@ -1,4 +1,5 @@
-/* heap: OpenSHMEM's calls between all processes of a job (`oshrun`), looked at: put, get, atomics, a wait, a reduction. */
+/* heap: OpenSHMEM's calls between all processes of a job (`oshrun`), looked at: put, get, atomics,
+ * a wait, a reduction. */
 #include <shmem.h>
 #include <stdio.h>
 
@@ -16,7 +17,8 @@ static void check(int good, const char *what) {
 
 int main(void) {
 	shmem_init();
-	int me = shmem_my_pe(), all = shmem_n_pes(), next = (me + 1) % all, before = (me + all - 1) % all, good = 1;
+	int me = shmem_my_pe(), all = shmem_n_pes(), good = 1;
+	int next = (me + 1) % all, before = (me + all - 1) % all;
 	static long text[WORDS], back[WORDS];
 	for (int i = 0; i < SHMEM_REDUCE_SYNC_SIZE; i++)
 		sync_words[i] = SHMEM_SYNC_VALUE;

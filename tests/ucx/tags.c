@@ -5,7 +5,7 @@
  * They exchange their UCX addresses by a System V queue with that key. MODE:
  *   latency BYTES COUNT   half of a round trip, in microseconds, the median of 20 parts
  *   stream BYTES          so many bytes, as messages of 1 MiB, and a hash of them at both ends
- *   forever               round trips until one of the two is killed: UCX's shared memory tells of no death
+ *   forever               round trips until one of the two is killed
  * Exit codes: 0 done, 1 the data are wrong, 2 usage or set-up, 3 an error of UCX's. */
 #include <stdint.h>
 #include <stdio.h>
@@ -95,10 +95,16 @@ static void connect_by(key_t key, int serves) {
 	ucp_address_t *own;
 	size_t bytes;
 	check(ucp_config_read(NULL, NULL, &config), "ucp_config_read");
-	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	ucp_params_t params = {
+		.field_mask = UCP_PARAM_FIELD_FEATURES,
+		.features = UCP_FEATURE_TAG,
+	};
 	check(ucp_init(&params, config, &context), "ucp_init");
 	ucp_config_release(config);
-	ucp_worker_params_t one = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
+	ucp_worker_params_t one = {
+		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+		.thread_mode = UCS_THREAD_MODE_SINGLE,
+	};
 	check(ucp_worker_create(context, &one, &worker), "ucp_worker_create");
 	check(ucp_worker_get_address(worker, &own, &bytes), "ucp_worker_get_address");
 
@@ -107,7 +113,8 @@ static void connect_by(key_t key, int serves) {
 	if (queue < 0 || bytes > sizeof mine.text)
 		fail("msgget", "no queue, or a long address");
 	memcpy(mine.text, own, bytes);
-	if (msgsnd(queue, &mine, sizeof mine - sizeof mine.type, 0) || msgrcv(queue, &other, sizeof other - sizeof other.type, serves ? 2 : 1, 0) < 0)
+	size_t text = sizeof mine - sizeof mine.type;
+	if (msgsnd(queue, &mine, text, 0) || msgrcv(queue, &other, text, serves ? 2 : 1, 0) < 0)
 		fail("exchange of addresses", "msgsnd or msgrcv");
 	ucp_worker_release_address(worker, own);
 	ucp_ep_params_t to = {
@@ -151,7 +158,8 @@ static void ask(const struct plan *plan, char *room, char *back) {
 	}
 	if (plan->stream) {
 		get(&theirs, sizeof theirs);
-		printf("%s: %llu bytes, hash %016llx\n", state == theirs ? "equal" : "wrong", (unsigned long long)plan->bytes, (unsigned long long)state);
+		printf("%s: %llu bytes, hash %016llx\n", state == theirs ? "equal" : "wrong",
+		       (unsigned long long)plan->bytes, (unsigned long long)state);
 		exit(state != theirs);
 	}
 	fill((uint64_t *)room, CHUNK / 8, &seed);
@@ -172,7 +180,8 @@ int main(int argc, char **argv) {
 	struct plan plan = {0};
 	const char *mode = argc > 2 ? argv[2] : "";
 	if (!strcmp(mode, "latency") && argc == 5)
-		plan = (struct plan){.bytes = strtoull(argv[3], 0, 0), .count = strtoull(argv[4], 0, 0) / PARTS * PARTS};
+		plan = (struct plan){.bytes = strtoull(argv[3], 0, 0),
+				     .count = strtoull(argv[4], 0, 0) / PARTS * PARTS};
 	else if (!strcmp(mode, "stream") && argc == 4)
 		plan = (struct plan){.stream = 1, .bytes = strtoull(argv[3], 0, 0) / CHUNK * CHUNK};
 	else if (!strcmp(mode, "forever"))

@@ -23,8 +23,6 @@
 
 #![allow(unsafe_code)] // calls of the C library, and pointers that C programs pass
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 pub mod attached;
 pub mod errno;
 mod log;
@@ -38,19 +36,8 @@ pub mod process_shared;
 pub mod session;
 pub mod symbols;
 
-/// To be called when the library is loaded, before the program can change its environment. Only the
-/// first call counts.
+/// To be called when the library is loaded, before the program can change its environment.
 pub fn begin() {
-    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
-    if HAS_BEGUN.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    vshmem_agent::remember_surroundings();
-    session::environment::remember();
-    session::route::remember();
-    session::join::begin();
-    session::fork::register();
-    session::fork::register_late();
-    session::join::rejoin();
+    session::load::begin();
     one_host::begin();
 }

@@ -72,7 +72,8 @@ impl Next {
 /// Calls the next definition of a C function; `$missing` if there is none.
 #[macro_export]
 macro_rules! next {
-    ($name:literal: fn($($type:ty),* $(,)?) -> $result:ty, ($($argument:expr),* $(,)?), $missing:expr) => {
+    ($name:literal:
+        fn($($type:ty),* $(,)?) -> $result:ty, ($($argument:expr),* $(,)?), $missing:expr) => {
         $crate::next!(new($name): fn($($type),*) -> $result, ($($argument),*), $missing)
     };
     ($kind:ident($name:literal):

@@ -22,10 +22,10 @@ impl WidePid {
         Some(Self { domain, pid: number % PIDS })
     }
 
-    /// The number.
+    /// The number; of what a hostile member has written, any.
     #[must_use]
     pub fn number(self) -> u32 {
-        (self.domain + 1) * PIDS | self.pid % PIDS
+        self.domain.wrapping_add(1).wrapping_mul(PIDS) | (self.pid % PIDS)
     }
 }
 

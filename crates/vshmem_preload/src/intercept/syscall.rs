@@ -158,12 +158,7 @@ impl Call {
         let [a, b, c, d, _, _] = self.words;
         let by_int = || self.int_passed_on();
         Some(match self.number {
-            libc::SYS_openat => paths::with(b as *const c_char, -1, |path| {
-                let words = [a, path.addr(), c, d];
-                // SAFETY: the program's own arguments, or a path in place of its own.
-                files::opening(path, || unsafe { pass_on(self.number, words) as c_int })
-            })
-            .into(),
+            libc::SYS_openat => self.open(),
             libc::SYS_getpid | libc::SYS_gettid => pids::shown(self.int_passed_on()).into(),
             // SAFETY: it has no arguments.
             libc::SYS_getppid => unsafe { getppid() }.into(),
@@ -217,6 +212,17 @@ impl Call {
             | libc::SYS_capset => self.of_this_thread(),
             _ => return None,
         })
+    }
+
+    /// openat(2).
+    fn open(self) -> c_long {
+        let [a, b, c, d, ..] = self.words;
+        paths::with(b as *const c_char, -1, |path| {
+            let words = [a, path.addr(), c, d];
+            // SAFETY: the program's own arguments, or a path in place of its own.
+            files::opening(path, || unsafe { pass_on(self.number, words) as c_int })
+        })
+        .into()
     }
 
     /// # Safety

@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process;
-use crate::session::join;
+use crate::session::{join, load};
 
 pub mod identity;
 pub mod paths;
@@ -41,7 +41,8 @@ fn find_out() -> bool {
     };
     STATE.store(if is_asked { ON } else { OFF }, Ordering::Relaxed);
     if is_asked {
-        crate::begin();
+        load::begin();
+        join();
     }
     is_asked
 }
@@ -49,10 +50,12 @@ fn find_out() -> bool {
 /// Joins the pool where it is asked for: the number of a process begins with its domain's, and must
 /// not change while it runs. At load.
 pub(crate) fn begin() {
-    if is_on() {
-        join::join_in_time();
-        if let Some(session) = process::joined() {
-            session.client().show_wide_pids();
-        }
+    let _ = is_on();
+}
+
+fn join() {
+    join::join_in_time();
+    if let Some(session) = process::joined() {
+        session.client().show_wide_pids();
     }
 }

@@ -1,5 +1,5 @@
-//! Numbers of processes that mean the same in all members of a pool ([`WidePid`]). A process is told
-//! its own so. Its children, and who waits for them, have the kernel's numbers; a call takes both.
+//! Numbers of processes that mean the same in all members of a pool ([`WidePid`]). A process is
+//! told its own so. Its children, and who waits for them, have the kernel's; a call takes both.
 
 use libc::{c_int, c_long, pid_t};
 use vshmem_ipc::{Errno, Process, WidePid};
