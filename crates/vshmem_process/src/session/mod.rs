@@ -1,8 +1,8 @@
 //! This process's place in the pool: how it joins, what it is while it runs, forks and executes,
 //! and how it leaves.
 //!
-//! `load` begins. `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a
-//! client of its own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do
+//! `load` begins. `current` is what calls ask for. `join` sets it up, `child` makes a fork's child
+//! a client of its own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do
 //! not come along. `soft_limits` finds what joining takes. `caller`, `home_namespace`, `cancel`,
 //! `handlers` and `confined` follow what the program and its threads have asked for.
 
