@@ -110,6 +110,11 @@ pub(super) fn names(session: Session) {
 
     let short = open(&session, "own", MAKE).expect("an object");
     close(&session, short);
+    let other = open(&session, "other", MAKE).expect("an object");
+    set_size(&session, other, 5000);
+    close(&session, other);
+    me.posix_shm_rename(&name("own"), &name("other"), true, &ROOT).expect("a renaming");
+    me.posix_shm_rename(&name("other"), &name("own"), false, &ROOT).expect("a renaming");
     unlink(&session, "own");
 }
 
@@ -132,7 +137,7 @@ pub(super) fn survive_names(session: &Session) {
 pub(super) fn verify_names(session: &Session, order: &Order) -> Result<(), String> {
     verify(session, order)?;
     let me = session.client();
-    for of in ["shared", "own"] {
+    for of in ["shared", "own", "other"] {
         let Ok(id) = open(session, of, BOTH) else {
             if of == "shared" {
                 return Err("the shared object has gone".to_owned());
