@@ -8,6 +8,7 @@
 //!
 //! | layer | what it has |
 //! |---|---|
+//! | `dev_shm` | calls of the program on paths that lead to objects |
 //! | `posix` | calls of the program on descriptors of objects |
 //! | `process_shared` | process-shared locks and semaphores: the thread as an owner, sleeping by address |
 //! | `mapping` | calls of the program on its address space, attaching among them |
@@ -23,6 +24,7 @@
 #![allow(unsafe_code)] // calls of the C library, and pointers that C programs pass
 
 pub mod attached;
+pub mod dev_shm;
 pub mod errno;
 mod log;
 pub mod mapping;
@@ -43,4 +45,5 @@ pub fn begin() {
     session::fork::register();
     session::fork::register_late();
     session::join::rejoin();
+    errno::untouched(dev_shm::find::note_current_directory);
 }

@@ -81,12 +81,7 @@ impl Client {
     ///
     /// # Errors
     /// EACCES when the caller may not; EINVAL when there is no such object.
-    pub fn posix_shm_access(
-        &self,
-        id: i32,
-        wanted: u32,
-        caller: &dyn Caller,
-    ) -> Result<(), Errno> {
+    pub fn posix_shm_access(&self, id: i32, wanted: u32, caller: &dyn Caller) -> Result<(), Errno> {
         answer(self.pool(), status::access(&self.context, id, wanted, caller))
     }
 

@@ -107,13 +107,7 @@ pub(crate) fn find(
 }
 
 /// Whether an object has this name.
-fn has(
-    map: &Map,
-    layout: &Layout,
-    kind: Kind,
-    index: u32,
-    name: Name<'_>,
-) -> Result<bool, Fault> {
+fn has(map: &Map, layout: &Layout, kind: Kind, index: u32, name: Name<'_>) -> Result<bool, Fault> {
     let word = load_word(map, cell_at(layout, kind, index)?)?;
     Ok(read(map, layout, word)?.is_some_and(|found| found.as_slice() == name.0))
 }

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, gid_t, mode_t, off_t, stat, uid_t};
 
+use vshmem_process::dev_shm::calls::{self, Path};
 use vshmem_process::next::next;
 use vshmem_process::posix::{seek, size, state};
 
@@ -49,6 +50,32 @@ macro_rules! versioned_states {
         }
     )*};
 }
+/// fstatat(2) before glibc 2.33.
+macro_rules! versioned_states_at {
+    ($($name:ident $symbol:literal),*) => {$(
+        #[doc = concat!(stringify!($name), ": fstatat(2) before glibc 2.33.")]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            version: c_int,
+            file: c_int,
+            path: *const c_char,
+            into: *mut stat,
+            flags: c_int,
+        ) -> c_int {
+            let call = || next!($symbol: fn(c_int, c_int, *const c_char, *mut stat, c_int) -> c_int,
+                                (version, file, path, into, flags), -1);
+            let by_path = || calls::stat(Path::from(file, path, flags), into, call);
+            // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has
+            // read already.
+            unsafe { state::fstat_at(file, into, || is_about_descriptor(path, flags), by_path) }
+        }
+    )*};
+}
+versioned_states_at!(__fxstatat c"__fxstatat", __fxstatat64 c"__fxstatat64");
+
 versioned_states!(__fxstat c"__fxstat", __fxstat64 c"__fxstat64");
 
 macro_rules! states_at {
@@ -66,9 +93,10 @@ macro_rules! states_at {
         ) -> c_int {
             let call = || next!($symbol: fn(c_int, *const c_char, *mut stat, c_int) -> c_int,
                                 (file, path, into, flags), -1);
+            let by_path = || calls::stat(Path::from(file, path, flags), into, call);
             // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has
             // read already.
-            unsafe { state::fstat_at(file, into, || is_about_descriptor(path, flags), call) }
+            unsafe { state::fstat_at(file, into, || is_about_descriptor(path, flags), by_path) }
         }
     )*};
 }
@@ -90,8 +118,9 @@ pub unsafe extern "C" fn statx(
         next!(c"statx": fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int,
               (file, path, flags, mask, into), -1)
     };
+    let by_path = || calls::statx(Path::from(file, path, flags), into, call);
     // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has read already.
-    unsafe { state::statx(file, into, || is_about_descriptor(path, flags), call) }
+    unsafe { state::statx(file, into, || is_about_descriptor(path, flags), by_path) }
 }
 
 /// fchmod(2).

@@ -3,7 +3,7 @@
 use libc::{c_char, c_int, c_long, c_void};
 use vshmem_mem::Confined;
 
-use crate::intercept::{by_number, files, limits, msg, sem, shm};
+use crate::intercept::{by_number, limits, msg, paths_by_number, sem, shm};
 use vshmem_process::attached::attach_table::Marks;
 use vshmem_process::mapping::{advice, protect, remap, unmap};
 use vshmem_process::next::pass_on;
@@ -45,6 +45,7 @@ pub unsafe extern "C" fn syscall(
         call.on_objects()
             .or_else(|| call.on_mappings())
             .or_else(|| by_number::on_descriptors(call.number, call.words))
+            .or_else(|| paths_by_number::on_paths(call.number, call.words))
             .or_else(|| call.on_the_process())
     };
     answer.unwrap_or_else(|| call.passed_on())
@@ -150,7 +151,6 @@ impl Call {
         let [a, b, c, d, _, _] = self.words;
         let by_int = || self.int_passed_on();
         Some(match self.number {
-            libc::SYS_openat => files::opening(b as *const c_char, by_int).into(),
             // SAFETY: by this function's own contract.
             libc::SYS_execve | libc::SYS_execveat => unsafe { self.execute() },
             libc::SYS_wait4 => {

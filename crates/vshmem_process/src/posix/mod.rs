@@ -4,6 +4,7 @@
 //! what the kernel does to files.
 
 pub mod adopt;
+pub mod directory;
 pub mod follow;
 pub mod map;
 pub mod mq_notify;

@@ -1,0 +1,100 @@
+//! statfs(2) and statvfs(3) of an object, and of /dev/shm: it is a tmpfs with the pool's room.
+
+use libc::c_int;
+use vshmem_ipc::Errno;
+use vshmem_wire::PAGE_BYTES;
+
+use super::calls::{Path, on_existing_int};
+use super::find;
+use super::text::Text;
+use crate::errno;
+use crate::mapping::user;
+use crate::next::system_call;
+use crate::posix::directory;
+use crate::session::current;
+
+/// What a call has of the file system: blocks, and how many of them are free.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// All of the pool.
+    pub blocks: u64,
+    /// Free ones.
+    pub free: u64,
+}
+
+/// Room of the pool, in pages.
+fn room() -> Result<Room, Errno> {
+    let pool = current::session()?.client().pool();
+    let blocks = pool.geometry().pages;
+    let free = blocks.saturating_sub(pool.usage()?.bytes / PAGE_BYTES);
+    Ok(Room { blocks, free })
+}
+
+/// A structure that statfs(2) or statvfs(3) fills in.
+pub trait Filled {
+    /// Fills in what /dev/shm says, with the pool's room.
+    fn fill(&mut self, kernel: &libc::statfs, room: Room);
+}
+
+impl Filled for libc::statfs {
+    fn fill(&mut self, kernel: &libc::statfs, room: Room) {
+        *self = *kernel;
+        self.f_type = libc::TMPFS_MAGIC as _;
+        self.f_bsize = PAGE_BYTES as _;
+        self.f_frsize = PAGE_BYTES as _;
+        self.f_blocks = room.blocks;
+        (self.f_bfree, self.f_bavail) = (room.free, room.free);
+    }
+}
+
+impl Filled for libc::statvfs {
+    fn fill(&mut self, kernel: &libc::statfs, room: Room) {
+        self.f_bsize = PAGE_BYTES;
+        self.f_frsize = PAGE_BYTES;
+        self.f_blocks = room.blocks;
+        (self.f_bfree, self.f_bavail) = (room.free, room.free);
+        (self.f_files, self.f_ffree) = (kernel.f_files, kernel.f_ffree);
+        self.f_favail = kernel.f_ffree;
+        self.f_namemax = kernel.f_namelen as u64;
+    }
+}
+
+/// What the kernel says of /dev/shm.
+fn kernels() -> Result<libc::statfs, Errno> {
+    // SAFETY: all-zero bytes are a value of it.
+    let mut state: libc::statfs = unsafe { std::mem::zeroed() };
+    let words = [directory::PATH.as_ptr().addr(), (&raw mut state).addr()];
+    // SAFETY: the path is a C string, and the kernel fills in the other.
+    match unsafe { system_call(libc::SYS_statfs, words) } {
+        0 => Ok(state),
+        _ => Err(Errno::from_raw_os_error(errno::get())),
+    }
+}
+
+fn fill<T: Filled>(into: *mut T) -> Result<(), Errno> {
+    user::check(into.cast(), size_of::<T>(), true)?;
+    let (kernel, room) = (kernels()?, room()?);
+    // SAFETY: the room for it was found to be there.
+    unsafe { (*into).fill(&kernel, room) };
+    Ok(())
+}
+
+/// By path, by whatever call.
+#[inline]
+pub fn by_path<T: Filled>(path: Path, into: *mut T, kernel: impl FnOnce() -> c_int) -> c_int {
+    let result = on_existing_int(path, kernel, |_, _| {
+        user::check(into.cast(), size_of::<T>(), true)?;
+        // SAFETY: all-zero bytes are a value of both types; the room was found to be there.
+        unsafe { into.write(std::mem::zeroed()) };
+        fill(into)
+    });
+    if result == 0 && find::in_use() && leads_to_directory(path) {
+        // Where the pool cannot be asked, the kernel's answer stays.
+        let _ = errno::untouched(|| fill(into));
+    }
+    result
+}
+
+fn leads_to_directory(path: Path) -> bool {
+    Text::of(path.text).is_some_and(|text| directory::is_at(path.at, text.c_string()))
+}
