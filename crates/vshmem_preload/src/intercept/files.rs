@@ -250,7 +250,7 @@ opens! {
 /// Symbols that say whether a file can be used.
 macro_rules! uses {
     ($($name:ident $symbol:literal $page:literal ($($argument:ident: $kind:ty),*)
-       $path:expr, $mode:ident;)*) => {$(
+       $path:expr, $mode:expr;)*) => {$(
         #[doc = $page]
         ///
         /// # Safety
@@ -267,9 +267,9 @@ macro_rules! uses {
 uses! {
     access c"access" "access(2)." (path: *const c_char, mode: c_int) Path::here(path), mode;
     euidaccess c"euidaccess" "euidaccess(3)." (path: *const c_char, mode: c_int)
-        Path::here(path), mode;
+        Path::here(path), mode & 7;
     eaccess c"eaccess" "euidaccess(3)." (path: *const c_char, mode: c_int)
-        Path::here(path), mode;
+        Path::here(path), mode & 7;
     faccessat c"faccessat" "faccessat(2)."
         (folder: c_int, path: *const c_char, mode: c_int, flags: c_int)
         Path::from(folder, path, flags), mode;

@@ -38,6 +38,7 @@ pub mod stream;
 pub mod syscall;
 pub mod temporary;
 pub mod transfer;
+pub mod walks;
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {

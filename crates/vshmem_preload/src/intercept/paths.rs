@@ -151,6 +151,15 @@ symbols! {
     statvfs64 c"statvfs64" (path: *const c_char, into: *mut libc::statvfs) -> c_int:
         |call| status::by_path(Path::here(path), into, call);
 
+    fstatfs c"fstatfs" (file: c_int, into: *mut libc::statfs) -> c_int:
+        |call| status::by_descriptor(file, into, call);
+    fstatfs64 c"fstatfs64" (file: c_int, into: *mut libc::statfs) -> c_int:
+        |call| status::by_descriptor(file, into, call);
+    fstatvfs c"fstatvfs" (file: c_int, into: *mut libc::statvfs) -> c_int:
+        |call| status::by_descriptor(file, into, call);
+    fstatvfs64 c"fstatvfs64" (file: c_int, into: *mut libc::statvfs) -> c_int:
+        |call| status::by_descriptor(file, into, call);
+
     chdir c"chdir" (path: *const c_char) -> c_int:
         |call| calls::directory_alone(Path::here(path), || changed_directory(call));
 }

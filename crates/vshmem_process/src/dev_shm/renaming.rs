@@ -28,9 +28,24 @@ pub fn rename(from: Path, to: Path, flags: c_uint, kernel: impl FnOnce() -> c_in
         return kernel();
     }
     match rename_here(from, to, flags) {
+        Some(Err(Errno::XDEV)) if is_dots(from) || is_dots(to) => kernel(),
         Some(done) => errno::answer_unit(done),
         None => kernel(),
     }
+}
+
+/// Whether the last word of a path is no name, of which the kernel has more to say.
+fn is_dots(path: Path) -> bool {
+    let text = Text::of(path.text);
+    let parts = text.as_ref().and_then(Text::split);
+    parts.is_some_and(|(_, last)| matches!(last, b"." | b".."))
+}
+
+/// Whether a file can be made at a path, as far as its directory is there.
+fn has_directory(path: Path) -> bool {
+    let parts = Text::of(path.text).and_then(|text| text.split().map(|(parent, _)| parent));
+    let parent = parts.and_then(|parent| directory::file_at(path.at, parent.c_string(), 0));
+    parent.is_some_and(|file| file.mode & libc::S_IFMT == libc::S_IFDIR)
 }
 
 #[cold]
@@ -43,10 +58,15 @@ fn rename_here(from: Path, to: Path, flags: c_uint) -> Option<Result<(), Errno>>
         (Found::Name(old, Some(_)), Found::Name(new, taken)) => {
             in_pool(&old, &new, keeps, to, taken.is_some())
         }
+        (Found::Name(_, Some(_)), Found::Elsewhere) if !has_directory(to) => Err(Errno::NOENT),
         (Found::Name(_, Some(_)), Found::Elsewhere) => Err(Errno::XDEV),
-        (_, Found::Name(_, Some(_))) if kernels(from).is_none() => Err(Errno::NOENT),
-        (_, Found::Name(_, Some(_))) if keeps => Err(Errno::EXIST),
-        (_, Found::Name(_, Some(_))) => Err(Errno::XDEV),
+        (Found::Name(..), Found::Name(_, Some(_))) => Err(match kernels(from) {
+            None => Errno::NOENT,
+            Some(_) if keeps => Errno::EXIST,
+            Some(file) if file.mode & libc::S_IFMT == libc::S_IFDIR => Errno::NOTDIR,
+            Some(_) => Errno::XDEV,
+        }),
+        (Found::Elsewhere, Found::Name(_, Some(_))) => Err(Errno::XDEV),
         _ => return None,
     })
 }

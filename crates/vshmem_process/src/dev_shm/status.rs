@@ -10,6 +10,7 @@ use super::text::Text;
 use crate::errno;
 use crate::mapping::user;
 use crate::next::system_call;
+use crate::object_descriptors::open;
 use crate::posix::directory;
 use crate::session::current;
 
@@ -90,6 +91,24 @@ pub fn by_path<T: Filled>(path: Path, into: *mut T, kernel: impl FnOnce() -> c_i
     });
     if result == 0 && find::in_use() && leads_to_directory(path) {
         // Where the pool cannot be asked, the kernel's answer stays.
+        let _ = errno::untouched(|| fill(into));
+    }
+    result
+}
+
+/// Of a descriptor, by whatever call.
+#[inline]
+pub fn by_descriptor<T: Filled>(
+    file: c_int,
+    into: *mut T,
+    kernel: impl FnOnce() -> c_int,
+) -> c_int {
+    let result = kernel();
+    let is_ours = || {
+        let is_directory = || directory::is_at(file, c"");
+        open::object_of(file).is_some() && open::shared_memory(file).is_some() || is_directory()
+    };
+    if result == 0 && find::in_use() && is_ours() {
         let _ = errno::untouched(|| fill(into));
     }
     result

@@ -12,6 +12,7 @@ pub mod name;
 pub mod queue;
 pub mod readiness;
 pub mod seek;
+pub mod send_file;
 pub mod shared_memory;
 pub mod signals_due;
 pub mod size;

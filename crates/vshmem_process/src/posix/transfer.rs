@@ -251,7 +251,7 @@ fn map(
 }
 
 /// Whether a call between two descriptors has an object on one side, where it would see the empty
-/// file behind it: sendfile(2) and its like, which may refuse, so that programs read and write.
+/// file behind it: copy_file_range(2) and its like may refuse, so that programs read and write.
 pub fn involves_object(one: c_int, other: c_int) -> bool {
     let is_object =
         |file| open::object_of(file).is_some() && open::surely_object_of(file).is_some();
