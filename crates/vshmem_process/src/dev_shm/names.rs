@@ -36,6 +36,11 @@ impl Name {
 
 /// Whether a name is the pool's to have.
 pub fn is_the_pools(name: &[u8]) -> bool {
-    !OF_POOLS.iter().any(|beginning| name.starts_with(beginning))
-        && (!name.starts_with(SEMAPHORE) || route::posix_in_pool(Posix::Semaphore))
+    if OF_POOLS.iter().any(|beginning| name.starts_with(beginning)) {
+        return false;
+    }
+    match name.strip_prefix(SEMAPHORE) {
+        Some(name) => route::posix_in_pool(Posix::Semaphore) && route::takes_name(name),
+        None => route::takes_name(name),
+    }
 }
