@@ -95,22 +95,24 @@ fn state_of(id: i32) -> Result<FileState, Errno> {
     FileState::of(Object::SharedMemory(id)).ok_or(Errno::NOENT)
 }
 
-/// Checks that there is room for an answer.
-fn room_for<T>(into: *mut T) -> Result<(), Errno> {
-    user::check(into.cast(), size_of::<T>(), true)
+/// Fills in what a program has room for, beginning with zeros.
+pub(super) fn fill<T>(into: *mut T, with: impl FnOnce(&mut T)) -> Result<(), Errno> {
+    user::check(into.cast(), size_of::<T>(), true)?;
+    // SAFETY: the room was just found to be there; all-zero bytes are a value of what the calls
+    // fill in: structures of integers.
+    unsafe {
+        into.write(std::mem::zeroed());
+        with(&mut *into);
+    }
+    Ok(())
 }
 
 /// stat(2) and its kin.
 #[inline]
 pub fn stat(path: Path, into: *mut libc::stat, kernel: impl FnOnce() -> c_int) -> c_int {
     on_existing_int(path, kernel, |_, id| {
-        room_for(into)?;
-        // SAFETY: all-zero bytes are a value of it, and the room was found to be there.
-        unsafe {
-            into.write(std::mem::zeroed());
-            state_of(id)?.describe(&mut *into);
-        }
-        Ok(())
+        let state = state_of(id)?;
+        fill(into, |into| state.describe(into))
     })
 }
 
@@ -118,13 +120,8 @@ pub fn stat(path: Path, into: *mut libc::stat, kernel: impl FnOnce() -> c_int) -
 #[inline]
 pub fn statx(path: Path, into: *mut libc::statx, kernel: impl FnOnce() -> c_int) -> c_int {
     on_existing_int(path, kernel, |_, id| {
-        room_for(into)?;
-        // SAFETY: all-zero bytes are a value of it, and the room was found to be there.
-        unsafe {
-            into.write(std::mem::zeroed());
-            state_of(id)?.describe_more(&mut *into);
-        }
-        Ok(())
+        let state = state_of(id)?;
+        fill(into, |into| state.describe_more(into))
     })
 }
 

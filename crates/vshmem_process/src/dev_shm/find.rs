@@ -22,6 +22,7 @@ static MAY_BE_INSIDE: AtomicBool = AtomicBool::new(false);
 
 /// Where a path leads.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::large_enum_variant)] // a name of 255 bytes: there is no heap to put it on
 pub enum Found {
     /// Not to a name of the pool's.
     Elsewhere,

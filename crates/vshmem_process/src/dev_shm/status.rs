@@ -4,11 +4,10 @@ use libc::c_int;
 use vshmem_ipc::Errno;
 use vshmem_wire::PAGE_BYTES;
 
-use super::calls::{Path, on_existing_int};
+use super::calls::{self, Path};
 use super::find;
 use super::text::Text;
 use crate::errno;
-use crate::mapping::user;
 use crate::next::system_call;
 use crate::object_descriptors::open;
 use crate::posix::directory;
@@ -33,13 +32,18 @@ fn room() -> Result<Room, Errno> {
 
 /// A structure that statfs(2) or statvfs(3) fills in.
 pub trait Filled {
-    /// Fills in what /dev/shm says, with the pool's room.
-    fn fill(&mut self, kernel: &libc::statfs, room: Room);
+    /// What /dev/shm says of itself.
+    fn copy(&mut self, kernel: &libc::statfs);
+    /// It is a tmpfs with the pool's room.
+    fn set_room(&mut self, room: Room);
 }
 
 impl Filled for libc::statfs {
-    fn fill(&mut self, kernel: &libc::statfs, room: Room) {
+    fn copy(&mut self, kernel: &libc::statfs) {
         *self = *kernel;
+    }
+
+    fn set_room(&mut self, room: Room) {
         self.f_type = libc::TMPFS_MAGIC as _;
         self.f_bsize = PAGE_BYTES as _;
         self.f_frsize = PAGE_BYTES as _;
@@ -49,14 +53,17 @@ impl Filled for libc::statfs {
 }
 
 impl Filled for libc::statvfs {
-    fn fill(&mut self, kernel: &libc::statfs, room: Room) {
+    fn copy(&mut self, kernel: &libc::statfs) {
+        (self.f_files, self.f_ffree) = (kernel.f_files, kernel.f_ffree);
+        self.f_favail = kernel.f_ffree;
+        self.f_namemax = kernel.f_namelen as u64;
+    }
+
+    fn set_room(&mut self, room: Room) {
         self.f_bsize = PAGE_BYTES;
         self.f_frsize = PAGE_BYTES;
         self.f_blocks = room.blocks;
         (self.f_bfree, self.f_bavail) = (room.free, room.free);
-        (self.f_files, self.f_ffree) = (kernel.f_files, kernel.f_ffree);
-        self.f_favail = kernel.f_ffree;
-        self.f_namemax = kernel.f_namelen as u64;
     }
 }
 
@@ -72,26 +79,29 @@ fn kernels() -> Result<libc::statfs, Errno> {
     }
 }
 
+/// Of an object.
 fn fill<T: Filled>(into: *mut T) -> Result<(), Errno> {
-    user::check(into.cast(), size_of::<T>(), true)?;
     let (kernel, room) = (kernels()?, room()?);
-    // SAFETY: the room for it was found to be there.
-    unsafe { (*into).fill(&kernel, room) };
-    Ok(())
+    calls::fill(into, |into| {
+        into.copy(&kernel);
+        into.set_room(room);
+    })
+}
+
+/// The kernel has filled in the rest. Where the pool cannot be asked, its answer stays.
+fn correct<T: Filled>(into: *mut T) {
+    if let Ok(room) = errno::untouched(room) {
+        // SAFETY: the kernel has just written to it.
+        unsafe { (*into).set_room(room) };
+    }
 }
 
 /// By path, by whatever call.
 #[inline]
 pub fn by_path<T: Filled>(path: Path, into: *mut T, kernel: impl FnOnce() -> c_int) -> c_int {
-    let result = on_existing_int(path, kernel, |_, _| {
-        user::check(into.cast(), size_of::<T>(), true)?;
-        // SAFETY: all-zero bytes are a value of both types; the room was found to be there.
-        unsafe { into.write(std::mem::zeroed()) };
-        fill(into)
-    });
+    let result = calls::on_existing_int(path, kernel, |_, _| fill(into));
     if result == 0 && find::in_use() && leads_to_directory(path) {
-        // Where the pool cannot be asked, the kernel's answer stays.
-        let _ = errno::untouched(|| fill(into));
+        correct(into);
     }
     result
 }
@@ -109,7 +119,7 @@ pub fn by_descriptor<T: Filled>(
         open::object_of(file).is_some() && open::shared_memory(file).is_some() || is_directory()
     };
     if result == 0 && find::in_use() && is_ours() {
-        let _ = errno::untouched(|| fill(into));
+        correct(into);
     }
     result
 }
