@@ -100,6 +100,21 @@ impl Client {
         answer(self.pool(), size::set_size(&self.context, id, bytes, backing))
     }
 
+    /// What a write(2) behind the end does: makes the object so long, if it is shorter. Where its
+    /// memory has to move for that, it gets room for `spare` bytes more.
+    ///
+    /// # Errors
+    /// As [`Client::posix_shm_set_size`].
+    pub fn posix_shm_extend(
+        &self,
+        id: i32,
+        bytes: u64,
+        spare: u64,
+        backing: &dyn Backing,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), size::extend(&self.context, id, bytes, spare, backing))
+    }
+
     /// fstat(2).
     ///
     /// # Errors

@@ -247,6 +247,28 @@ fn an_object_gets_another_name_in_one_step() {
 }
 
 #[test]
+fn what_is_extended_never_gets_shorter_and_has_room_for_more() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.open("data", NEW).unwrap();
+    let extend = |bytes, spare| me.posix_shm_extend(id, bytes, spare, &Zeroing(me.pool()));
+    let size = || me.posix_shm_stat(id).map(|stat| (stat.size, stat.capacity)).unwrap();
+    extend(100, 0).unwrap();
+    assert_eq!(size(), (100, 4096));
+    me.write(id, 0, b"data");
+    extend(5000, 8000).unwrap();
+    assert_eq!(size(), (5000, 16384));
+    assert_eq!(me.read(id, 0, 5), b"data\0");
+    extend(4, 0).unwrap();
+    assert_eq!(size(), (5000, 16384));
+    extend(16384, 1 << 20).unwrap();
+    assert_eq!(size(), (16384, 16384), "without moving");
+    me.posix_shm_close(id).unwrap();
+    me.unlink("data").unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
 fn access_is_what_the_mode_says() {
     let pool = pool();
     let me = join(&pool, 10);

@@ -163,7 +163,7 @@ fn write(
     }
     let end = at.checked_add(wanted as u64).ok_or(Errno::FBIG)?;
     if end > session.client().posix_shm_stat(id)?.size {
-        size::set_size(session, id, end)?;
+        size::extend(session, id, end)?;
     }
     copy(session, id, at, wanted, parts, Way::Write)
 }

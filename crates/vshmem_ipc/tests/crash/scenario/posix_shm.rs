@@ -89,7 +89,7 @@ pub(super) fn names(session: Session) {
     set_size(&session, own, 5000);
     me.shmdt(own).expect("a detach");
     set_size(&session, own, 9000);
-    set_size(&session, own, 30_000);
+    me.posix_shm_extend(own, 30_000, 5000, &session).expect("a longer object");
     assert_eq!(me.posix_shm_set_size(own, 60_000, &Broke), Err(Errno::NOSPC));
     me.posix_shm_set_mode(own, 0o644, &ROOT).expect("a mode");
     me.posix_shm_set_owner(own, Some(1), Some(1), &ROOT).expect("an owner");
