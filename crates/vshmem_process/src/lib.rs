@@ -8,6 +8,7 @@
 //!
 //! | layer | what it has |
 //! |---|---|
+//! | `dev_shm` | calls of the program on paths that lead to objects |
 //! | `posix` | calls of the program on descriptors of objects |
 //! | `one_host` | members of a pool as processes of one host, where a program asks |
 //! | `process_shared` | process-shared locks and semaphores: the thread as an owner, sleeping by address |
@@ -24,6 +25,7 @@
 #![allow(unsafe_code)] // calls of the C library, and pointers that C programs pass
 
 pub mod attached;
+pub mod dev_shm;
 pub mod errno;
 mod log;
 pub mod mapping;
@@ -40,4 +42,5 @@ pub mod symbols;
 pub fn begin() {
     session::load::begin();
     one_host::begin();
+    errno::untouched(dev_shm::find::note_current_directory);
 }

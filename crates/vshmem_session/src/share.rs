@@ -27,6 +27,8 @@ pub struct Share {
     posix: [bool; 4],
     /// Inclusive ranges of keys as the bits that they are.
     keys: Vec<(u32, u32)>,
+    /// What the names of POSIX objects begin with; none: all names.
+    prefixes: Vec<Vec<u8>>,
 }
 
 /// The kinds of POSIX IPC that can lie in the pool: all objects of a kind, or none.
@@ -72,18 +74,28 @@ impl std::error::Error for ShareError {}
 
 impl Default for Share {
     fn default() -> Self {
-        Self { owners: [Owner::Pool; 3], posix: [false; 4], keys: Vec::new() }
+        Self { owners: [Owner::Pool; 3], ..Self::nothing() }
     }
 }
 
 impl Share {
+    const fn nothing() -> Self {
+        Self {
+            owners: [Owner::Kernel; 3],
+            posix: [false; 4],
+            keys: Vec::new(),
+            prefixes: Vec::new(),
+        }
+    }
+
     /// Reads words with commas between them. Of System V: `all`, or some of `shm`, `sem`, `msg` and
-    /// `key=LO-HI`; of POSIX: `posix`, or some of `posix-shm`, `posix-sem`, `mq` and `pthread`.
+    /// `key=LO-HI`; of POSIX: `posix`, or some of `posix-shm`, `posix-sem`, `mq` and `pthread`;
+    /// `posix=PREFIX` is `posix` for the objects whose names begin so.
     ///
     /// # Errors
     /// The first word that is none of these, and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ShareError> {
-        let mut share = Self { owners: [Owner::Kernel; 3], posix: [false; 4], keys: Vec::new() };
+        let mut share = Self::nothing();
         for word in text.split(',') {
             match word {
                 "all" => share.owners = [Owner::Pool; 3],
@@ -96,12 +108,8 @@ impl Share {
                 "mq" => share.posix[Posix::Queue as usize] = true,
                 "pthread" => share.posix[Posix::Lock as usize] = true,
                 other => {
-                    let range = match other.strip_prefix("key=") {
-                        Some(range) => range_of(range),
-                        None => Err(NO_WORD),
-                    };
                     let reason = |reason| ShareError { word: other.to_owned(), reason };
-                    share.keys.push(range.map_err(reason)?);
+                    share.add(other).map_err(reason)?;
                 }
             }
         }
@@ -111,6 +119,19 @@ impl Share {
             }
         }
         Ok(share)
+    }
+
+    /// A word with a value.
+    fn add(&mut self, word: &str) -> Result<(), &'static str> {
+        if let Some(range) = word.strip_prefix("key=") {
+            self.keys.push(range_of(range)?);
+        } else if let Some(prefix) = word.strip_prefix("posix=") {
+            self.posix = [true; 4];
+            self.prefixes.push(prefix_of(prefix)?);
+        } else {
+            return Err(NO_WORD);
+        }
+        Ok(())
     }
 
     /// Whose the objects of a kind are.
@@ -123,6 +144,12 @@ impl Share {
     #[must_use]
     pub fn has(&self, what: Posix) -> bool {
         self.posix[what as usize]
+    }
+
+    /// Whether a POSIX object of this name, without its slash, is the pool's to have.
+    #[must_use]
+    pub fn takes_name(&self, name: &[u8]) -> bool {
+        self.prefixes.is_empty() || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
 
     /// Whether the pool has anything of POSIX's.
@@ -153,8 +180,17 @@ impl Share {
     }
 }
 
-const NO_WORD: &str = "is none of all, shm, sem, msg, key=LO-HI, posix, posix-shm, posix-sem, mq \
-                       and pthread";
+const NO_WORD: &str = "is none of all, shm, sem, msg, key=LO-HI, posix, posix=PREFIX, posix-shm, \
+                       posix-sem, mq and pthread";
+
+/// The beginning of names, whose slash may be left out.
+fn prefix_of(text: &str) -> Result<Vec<u8>, &'static str> {
+    match text.strip_prefix('/').unwrap_or(text) {
+        "" => Err("names no beginning of names: say posix for all"),
+        prefix if prefix.contains('/') => Err("has a slash inside: names have none"),
+        prefix => Ok(prefix.as_bytes().to_vec()),
+    }
+}
 
 /// `LO-HI` as bits of a key_t: decimal or 0x, from -2147483648 to 4294967295.
 fn range_of(text: &str) -> Result<(u32, u32), &'static str> {
@@ -238,6 +274,18 @@ mod tests {
     }
 
     #[test]
+    fn names_may_be_restricted_to_some_beginnings() {
+        let share = Share::parse("all,posix=/one,posix=two").unwrap();
+        for (name, taken) in [("one", true), ("one-more", true), ("twos", true), ("on", false)] {
+            assert_eq!(share.takes_name(name.as_bytes()), taken, "{name}");
+        }
+        assert!(share.has(Posix::Lock) && share.has(Posix::Queue));
+        assert!(Share::parse("posix").unwrap().takes_name(b"any"));
+        assert!(Share::parse("posix,posix=a").unwrap().takes_name(b"ab"));
+        assert!(!Share::parse("posix,posix=a").unwrap().takes_name(b"b"));
+    }
+
+    #[test]
     fn keys_are_taken_from_edge_to_edge() {
         let share = Share::parse("key=0x10-0x20,key=24-40,key=50-50").unwrap();
         for (key, taken) in [(15, false), (16, true), (40, true), (41, false), (50, true)] {
@@ -269,6 +317,9 @@ mod tests {
             ("key", "none of all"),
             ("posix-msg", "none of all"),
             ("posix-", "none of all"),
+            ("posix=", "no beginning"),
+            ("posix=/", "no beginning"),
+            ("posix=a/b", "slash"),
             ("key=", "no range"),
             ("key=5", "no range"),
             ("key=-5", "no range"),

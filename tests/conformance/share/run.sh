@@ -68,6 +68,37 @@ for words in all,posix shm,pthread,posix-sem; do
 done
 ok "locks in the pool's memory that are not shared" shared all "$locks" libc
 
+# Paths below /dev/shm: the pool first, then the kernel; a new file is the pool's.
+here=/dev/shm/share-$$
+trap 'rm -rf "$work" "$here"*' EXIT
+paths() { # words, script: with $1 for the beginning of a path
+	shared "$1" sh -c "$2" sh "$here" "$work/moved"
+}
+ok "a new file" paths posix 'echo pool >$1-a && test "$(cat $1-a)" = pool'
+ok "is not the kernel's" test ! -e $here-a
+ok "and another program's" paths posix 'test "$(cat $1-a)" = pool'
+echo kernel >$here-a
+echo kernel >$here-b
+mkdir $here-folder
+ok "the pool first" paths posix 'test "$(cat $1-a)" = pool && test $(ls /dev/shm | grep -cxF ${1##*/}-a) = 1'
+ok "then the kernel" paths posix 'test "$(cat $1-b)" = kernel && ls /dev/shm | grep -qxF ${1##*/}-b'
+ok "O_EXCL looks at both" paths posix 'set -C; ! { echo new >$1-b; } 2>/dev/null && ! { echo new >$1-a; } 2>/dev/null'
+ok "a file of the kernel's is written where it is" paths posix 'echo more >>$1-b && rm $1-a && test "$(cat $1-a)" = kernel'
+ok "by the program" grep -q more $here-b
+ok "no folder is replaced" paths posix 'echo new >$1-c && ! mv -T $1-c $1-folder 2>/dev/null && test -d $1-folder'
+ok "an object takes the place of a file" paths posix 'mv $1-c $1-b && test "$(cat $1-b)" = new'
+ok "of the kernel's" test ! -e $here-b
+ok "mv between both" paths posix 'mv $1-b $2 && mv $2 $1-b && test "$(cat $1-b)" = new && rm $1-b'
+ok "files in folders" paths posix 'echo below >$1-folder/x'
+ok "are the kernel's" grep -q below $here-folder/x
+ok "a name as pools have it" paths posix 'echo x >/dev/shm/vshmem-${1##*/}'
+ok "is the kernel's" rm /dev/shm/vshmem-${here##*/}
+ok "a semaphore that is not shared" paths posix-shm 'echo x >/dev/shm/sem.${1##*/}'
+ok "is the kernel's" rm /dev/shm/sem.${here##*/}
+ok "a beginning of names" paths "posix=${here##*/}-in,posix=none" 'echo in >$1-in && echo out >$1-out'
+ok "says what is the pool's" test ! -e $here-in -a -e $here-out
+ok "all of it" paths posix 'rm $1-in $1-out'
+
 # Ids through a pipe to a peer that was started on its own.
 shared "$mix" "$probe" give $in $out >"$work/ids" 2>"$work/giver" &
 giver=$!
@@ -115,7 +146,8 @@ bad() { # share, what the sentence says
 	ok "--share '$1' is refused with exit code 2, not $code" test $code = 2
 	ok "--share '$1' is refused for its reason" grep -q -- "$2" "$work/said"
 }
-bad '' 'none of all, shm, sem, msg, key=LO-HI, posix, posix-shm, posix-sem, mq and pthread'
+bad '' 'none of all, shm, sem, msg, key=LO-HI, posix, posix=PREFIX, posix-shm, posix-sem, mq and pthread'
+bad 'posix=' 'no beginning of names'
 bad 'shared' '"shared" is none of all'
 bad 'shm,' '"" is none of all'
 bad 'shm;sem' 'none of all'

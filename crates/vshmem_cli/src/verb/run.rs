@@ -41,8 +41,9 @@ pub struct Run {
     pool: Option<String>,
     /// What of the program's IPC lies in the pool; the rest stays with the kernel. Of System V:
     /// all, or some of shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range). Of
-    /// POSIX, beside it: posix, or some of posix-shm,posix-sem,mq,pthread. Without: all; and in a
-    /// guest whose kernel cannot sleep on the pool's memory all,pthread,posix-sem.
+    /// POSIX, beside it: posix; or posix=PREFIX, also several times, for names that begin so; or
+    /// some of posix-shm,posix-sem,mq,pthread. Without: all; and in a guest whose kernel cannot
+    /// sleep on the pool's memory all,pthread,posix-sem.
     #[arg(long, value_parser = share)]
     share: Option<String>,
     /// What ftok() answers: path: the same in all domains; inode: as libc does.

@@ -9,7 +9,7 @@ use crate::registry::permission::Caller;
 use crate::registry::table;
 use crate::shm::posix::object::{PosixOpen, PosixShmStat};
 use crate::shm::posix::open::Beginning;
-use crate::shm::posix::{descriptors, object, open, size, status, unlink};
+use crate::shm::posix::{descriptors, object, open, rename, size, status, unlink};
 use crate::shm::segment::Attachment;
 
 impl Client {
@@ -53,6 +53,38 @@ impl Client {
         answer(self.pool(), unlink::unlink(&self.context, name, caller))
     }
 
+    /// rename(2), in one step for all others: what has the new name already loses it, as by
+    /// [`Client::posix_shm_unlink`], if `replaces`; else that is EEXIST.
+    ///
+    /// # Errors
+    /// ENOENT; EPERM when the caller owns only one of the two; ENOSPC when the pool has no room for
+    /// the name.
+    pub fn posix_shm_rename(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        replaces: bool,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), rename::rename(&self.context, (from, to), replaces, caller))
+    }
+
+    /// The id of the object of a name, which is not opened by this.
+    ///
+    /// # Errors
+    /// ENOENT when there is none.
+    pub fn posix_shm_find(&self, name: &[u8]) -> Result<i32, Errno> {
+        answer(self.pool(), status::find(&self.context, name))
+    }
+
+    /// access(2) of an object; `wanted` is its mode.
+    ///
+    /// # Errors
+    /// EACCES when the caller may not; EINVAL when there is no such object.
+    pub fn posix_shm_access(&self, id: i32, wanted: u32, caller: &dyn Caller) -> Result<(), Errno> {
+        answer(self.pool(), status::access(&self.context, id, wanted, caller))
+    }
+
     /// ftruncate(2). Memory stands behind the whole object when it returns. Beyond the memory that
     /// it has ([`PosixShmStat::capacity`]), an object grows only while no client has it attached.
     ///
@@ -66,6 +98,21 @@ impl Client {
         backing: &dyn Backing,
     ) -> Result<(), Errno> {
         answer(self.pool(), size::set_size(&self.context, id, bytes, backing))
+    }
+
+    /// What a write(2) behind the end does: makes the object so long, if it is shorter. Where its
+    /// memory has to move for that, it gets room for `spare` bytes more.
+    ///
+    /// # Errors
+    /// As [`Client::posix_shm_set_size`].
+    pub fn posix_shm_extend(
+        &self,
+        id: i32,
+        bytes: u64,
+        spare: u64,
+        backing: &dyn Backing,
+    ) -> Result<(), Errno> {
+        answer(self.pool(), size::extend(&self.context, id, bytes, spare, backing))
     }
 
     /// fstat(2).

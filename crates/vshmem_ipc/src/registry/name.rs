@@ -6,7 +6,7 @@
 use arrayvec::ArrayVec;
 use rustix::io::Errno;
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, LockContext, Txn, load_word};
+use vshmem_sync::{Fault, LockContext, Txn, load_word, read_if_free};
 use vshmem_wire::{
     Layout, MsgSlot, NAME_BYTES, ObjectHeader, ObjectKey, ObjectName, Place, RawCell, ShmSlot,
     field,
@@ -14,7 +14,7 @@ use vshmem_wire::{
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::memory::{chunks, heap};
+use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::table;
@@ -97,11 +97,42 @@ pub(crate) fn find(
     name: Name<'_>,
 ) -> Result<Option<ObjectSlot>, Fault> {
     let map = txn.lock_context().map;
-    let is_it = |index| {
-        let word = load_word(map, cell_at(layout, kind, index)?)?;
-        Ok(read(map, layout, word)?.is_some_and(|found| found.as_slice() == name.0))
-    };
-    table::find(layout, kind, name.key(), |at| txn.get_word(at), is_it)
+    table::find(
+        layout,
+        kind,
+        name.key(),
+        |at| txn.get_word(at),
+        |index| has(map, layout, kind, index, name),
+    )
+}
+
+/// Whether an object has this name.
+fn has(map: &Map, layout: &Layout, kind: Kind, index: u32, name: Name<'_>) -> Result<bool, Fault> {
+    let word = load_word(map, cell_at(layout, kind, index)?)?;
+    Ok(read(map, layout, word)?.is_some_and(|found| found.as_slice() == name.0))
+}
+
+/// Finds the live object of a name, without the lock where that can be.
+pub(crate) fn look_up(
+    context: &Context,
+    kind: Kind,
+    name: Name<'_>,
+) -> Result<Option<ObjectSlot>, Failure> {
+    let (pool, map, layout) = (context.pool(), context.pool().map(), context.pool().layout());
+    let found = read_if_free(map, pool.registry_lock(), || {
+        let is_it = |index| has(map, layout, kind, index, name);
+        table::find(layout, kind, name.key(), |at| load_word(map, at), is_it)
+    });
+    if let Ok(Some(found)) = found
+        && context.is_current()
+    {
+        return Ok(found);
+    }
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    change::run(context, &lock_context, pool.registry_lock(), "find-name", |txn| {
+        find(txn, layout, kind, name)
+    })
 }
 
 /// Names a new object, which has been described, and enters it into the index.

@@ -218,6 +218,74 @@ fn modes_are_those_of_a_file_in_a_sticky_directory() {
 }
 
 #[test]
+fn an_object_gets_another_name_in_one_step() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let rename = |from: &str, to: &str, replaces, user| {
+        me.posix_shm_rename(from.as_bytes(), to.as_bytes(), replaces, &user)
+    };
+    assert_eq!(rename("none", "b", true, ROOT), Err(Errno::NOENT));
+    let (a, b) = (me.open("a", NEW).unwrap(), me.open("b", NEW).unwrap());
+    me.size(a, 5000).unwrap();
+    me.posix_shm_close(a).unwrap();
+    assert_eq!(me.posix_shm_find(b"a"), Ok(a));
+    assert_eq!(rename("a", "b", false, ROOT), Err(Errno::EXIST));
+    assert_eq!(rename("a", "a", true, ROOT), Ok(()));
+    me.posix_shm_set_owner(b, Some(7), Some(7), &ROOT).unwrap();
+    assert_eq!(rename("b", "c", true, User(8)), Err(Errno::PERM));
+    assert_eq!(rename("b", "a", true, User(7)), Err(Errno::PERM), "the other is root's");
+    rename("a", "b", true, ROOT).unwrap();
+    assert_eq!(me.posix_shm_find(b"a"), Err(Errno::NOENT));
+    assert_eq!(me.posix_shm_find(b"b"), Ok(a));
+    assert_eq!(me.posix_shm_name(a).unwrap(), b"b");
+    assert!(!me.posix_shm_stat(b).unwrap().named, "open still, without a name");
+    me.posix_shm_close(b).unwrap();
+    rename("b", "c", false, ROOT).unwrap();
+    sound(&pool);
+    me.unlink("c").unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn what_is_extended_never_gets_shorter_and_has_room_for_more() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.open("data", NEW).unwrap();
+    let extend = |bytes, spare| me.posix_shm_extend(id, bytes, spare, &Zeroing(me.pool()));
+    let size = || me.posix_shm_stat(id).map(|stat| (stat.size, stat.capacity)).unwrap();
+    extend(100, 0).unwrap();
+    assert_eq!(size(), (100, 4096));
+    me.write(id, 0, b"data");
+    extend(5000, 8000).unwrap();
+    assert_eq!(size(), (5000, 16384));
+    assert_eq!(me.read(id, 0, 5), b"data\0");
+    extend(4, 0).unwrap();
+    assert_eq!(size(), (5000, 16384));
+    extend(16384, 1 << 20).unwrap();
+    assert_eq!(size(), (16384, 16384), "without moving");
+    me.posix_shm_close(id).unwrap();
+    me.unlink("data").unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn access_is_what_the_mode_says() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.open("data", PosixOpen { mode: 0o640, ..NEW }).unwrap();
+    me.posix_shm_set_owner(id, Some(7), Some(7), &ROOT).unwrap();
+    for (user, wanted, may) in [(7, 0, true), (7, 6, true), (7, 1, false), (8, 0, true)] {
+        assert_eq!(me.posix_shm_access(id, wanted, &User(user)).is_ok(), may, "{user} {wanted}");
+    }
+    assert_eq!(me.posix_shm_access(id, 4, &User(8)), Err(Errno::ACCESS));
+    assert_eq!(me.posix_shm_access(id, 6, &ROOT), Ok(()));
+    assert_eq!(me.posix_shm_access(id, 1, &ROOT), Err(Errno::ACCESS), "nobody may");
+    me.posix_shm_close(id).unwrap();
+    me.unlink("data").unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
 fn a_full_table_is_refused_and_leaves_nothing() {
     let pool = pool();
     let me = join(&pool, 10);

@@ -272,6 +272,11 @@ pub const ALL: &[Operation] = &[
     ("shm_unlink", |s| {
         let _ = s.me.posix_shm_unlink(if s.nth & 1 == 0 { NAME } else { b"none" }, &ROOT);
         let _ = s.far.posix_shm_close(s.setup.objects[1]);
+        let _ = s.me.posix_shm_rename(b"none", NAME, s.nth & 2 == 0, &ROOT);
+        let _ = s.me.posix_shm_rename(NAME, b"none", true, &ROOT);
+        if let Ok(id) = s.me.posix_shm_find(b"none") {
+            let _ = s.me.posix_shm_access(id, 6, &ROOT);
+        }
     }),
     ("mq_unlink", |s| {
         let _ = s.me.mq_unlink(if s.nth & 1 == 0 { NAME } else { b"none" }, &ROOT);

@@ -5,7 +5,7 @@ use libc::{c_int, c_long, c_uint, iovec, off_t};
 
 use vshmem_process::next::pass_on;
 use vshmem_process::posix::transfer::{Transfer, Way};
-use vshmem_process::posix::{adopt, follow, seek, size, state};
+use vshmem_process::posix::{adopt, follow, seek, send_file, size, state};
 
 /// A call by number on a descriptor; `None` where it is none.
 ///
@@ -28,6 +28,10 @@ pub unsafe fn on_descriptors(number: c_long, words: [usize; 6]) -> Option<c_long
         libc::SYS_ftruncate => size::truncate(file, b as off_t, by_int).into(),
         libc::SYS_fallocate => {
             size::allocate(file, b as c_int, c as off_t, d as off_t, by_int).into()
+        }
+        libc::SYS_sendfile => {
+            let at = c as *mut off_t;
+            send_file::send(file, b as c_int, at, d, || kernel() as isize) as c_long
         }
         libc::SYS_lseek => seek::seek(file, b as off_t, c as c_int, kernel),
         // SAFETY: by this function's own contract.

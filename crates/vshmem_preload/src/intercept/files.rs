@@ -1,4 +1,5 @@
-//! What /proc shows of System V objects.
+//! open(2), fopen(3), access(2) and their kin: what /proc shows of System V objects, and paths that
+//! lead to objects of POSIX.
 //!
 //! /proc/sysvipc tells of the kernel's; where a kind has others in the pool its file is not there,
 //! so that `ipcs` and its like ask by *_STAT and *_INFO instead. And /proc/PID/map_files has the
@@ -12,8 +13,12 @@ use libc::{FILE, c_char, c_int, mode_t};
 use vshmem_ipc::{Errno, Kind};
 use vshmem_session::Owner;
 
+use crate::intercept::stream;
+use vshmem_process::dev_shm::calls::{self, Path};
+use vshmem_process::dev_shm::find;
+use vshmem_process::dev_shm::open::Opening;
 use vshmem_process::next::{next, system_call};
-use vshmem_process::one_host::paths;
+use vshmem_process::one_host::paths as one_host;
 use vshmem_process::posix::adopt;
 use vshmem_process::session::route;
 use vshmem_process::{errno, process};
@@ -59,13 +64,24 @@ fn names_descriptor(path: &[u8]) -> bool {
     is_theirs && adopt::is_expected()
 }
 
-/// Opens a file by whatever call. A list that does not tell all is not there. The pool's file, by
-/// way of a mapping of it, is refused as the kernel refuses those who may not open any file so.
-pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
-    let file = call();
-    if file < 0 {
-        return file;
-    }
+/// Opens a file by whatever call: an object, or else the kernel's file.
+#[inline]
+pub fn opening(how: Opening, call: impl FnOnce() -> c_int) -> c_int {
+    how.of_object().unwrap_or_else(|| {
+        let file = one_host::opened(how.path, how.flags, call());
+        if file >= 0 {
+            if how.flags & (libc::O_DIRECTORY | libc::O_PATH) != 0 {
+                find::note_opened(file);
+            }
+            return checked(how.path, file);
+        }
+        how.of_object_after_failure().unwrap_or(file)
+    })
+}
+
+/// What has been opened. A list that does not tell all is not there. The pool's file, by way of a
+/// mapping of it, is refused as the kernel refuses those who may not open any file so.
+fn checked(path: *const c_char, file: c_int) -> c_int {
     let path = read_by_kernel(path);
     let refusal = if is_hidden(path) {
         Errno::NOENT
@@ -83,11 +99,53 @@ pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     -1
 }
 
-/// Opens a stream of a file by whatever call.
-fn opening_stream(path: *const c_char, call: impl FnOnce() -> *mut FILE) -> *mut FILE {
+/// Opens a stream of a file by whatever call: of an object, or else of the kernel's file.
+fn opening_stream(
+    path: *const c_char,
+    mode: *const c_char,
+    call: impl FnOnce() -> *mut FILE,
+) -> *mut FILE {
+    let how = Opening::of_stream(path, mode);
+    if let Some(file) = how.and_then(|how| how.of_object()) {
+        return stream::of_object(file, mode);
+    }
     let stream = call();
-    // freopen(3) without a path opens none.
-    if stream.is_null() || path.is_null() || !is_hidden(read_by_kernel(path)) {
+    if let Some(file) = one_host::opened_for_stream(path, stream.is_null()) {
+        return stream::of_file(file, mode, stream);
+    }
+    if !stream.is_null() {
+        return checked_stream(path, stream);
+    }
+    match how.and_then(|how| how.of_object_after_failure()) {
+        Some(file) => stream::of_object(file, mode),
+        None => stream,
+    }
+}
+
+/// A stream that is opened anew. libc reads its file by itself, so it cannot become one of an
+/// object: ENOTSUP.
+fn reopening_stream(
+    path: *const c_char,
+    mode: *const c_char,
+    call: impl FnOnce() -> *mut FILE,
+) -> *mut FILE {
+    // Without a path it opens none.
+    if path.is_null() {
+        return call();
+    }
+    let how = Opening::of_stream(path, mode);
+    if let Some(file) = how.and_then(|how| how.of_object()) {
+        if file >= 0 {
+            stream::close(file);
+            errno::set(Errno::NOTSUP);
+        }
+        return std::ptr::null_mut();
+    }
+    checked_stream(path, call())
+}
+
+fn checked_stream(path: *const c_char, stream: *mut FILE) -> *mut FILE {
+    if stream.is_null() || !is_hidden(read_by_kernel(path)) {
         return stream;
     }
     // SAFETY: the stream was just opened, and no other code knows it.
@@ -109,59 +167,114 @@ fn is_the_pools(file: c_int) -> bool {
 }
 
 /// Whether a file can be used, by whatever call.
-fn can_use(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
-    let result = call();
-    if result == 0 && is_hidden(read_by_kernel(path)) {
-        errno::set(Errno::NOENT);
-        return -1;
-    }
-    result
+pub fn can_use(path: Path, mode: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    calls::access(path, mode, || {
+        let result = call();
+        if result == 0 && is_hidden(read_by_kernel(path.text)) {
+            errno::set(Errno::NOENT);
+            return -1;
+        }
+        result
+    })
 }
 
-/// Symbols that take a path: the words in front of it, and those behind it; what they answer, by
-/// which of the ways above, and what when there is no such symbol behind ours.
-macro_rules! by_path {
-    ($way:ident -> $answer:ty, $missing:expr;
-     $($name:ident $symbol:literal $page:literal
-       ($($before:ident: $before_kind:ty),*) ($($behind:ident: $behind_kind:ty),*)),*) => {$(
+macro_rules! streams {
+    ($way:ident: $($name:ident $symbol:literal $page:literal
+                   ($path:ident, $mode:ident $(, $stream:ident)?)),*) => {$(
         #[doc = $page]
         ///
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
-            $($before: $before_kind,)* path: *const c_char, $($behind: $behind_kind),*
-        ) -> $answer {
-            paths::with(path, $missing, |path| $way(path, || {
-                next!($symbol: fn($($before_kind,)* *const c_char, $($behind_kind),*) -> $answer,
-                      ($($before,)* path, $($behind),*), $missing)
-            }))
+            $path: *const c_char, $mode: *const c_char $(, $stream: *mut FILE)?
+        ) -> *mut FILE {
+            let stream: *mut FILE = std::ptr::null_mut();
+            $(let stream = if $stream.is_null() { stream } else { $stream };)?
+            // fopen(3) takes no third argument, and sees none.
+            $way($path, $mode, || {
+                next!($symbol: fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE,
+                      ($path, $mode, stream), std::ptr::null_mut())
+            })
         }
     )*};
 }
 
-by_path!(opening_stream -> *mut FILE, std::ptr::null_mut();
-    fopen c"fopen" "fopen(3)." () (mode: *const c_char),
-    fopen64 c"fopen64" "fopen(3)." () (mode: *const c_char),
-    freopen c"freopen" "freopen(3)." () (mode: *const c_char, stream: *mut FILE),
-    freopen64 c"freopen64" "freopen(3)." () (mode: *const c_char, stream: *mut FILE)
+streams!(opening_stream:
+    fopen c"fopen" "fopen(3)." (path, mode),
+    fopen64 c"fopen64" "fopen(3)." (path, mode)
 );
+streams!(reopening_stream:
+    freopen c"freopen" "freopen(3)." (path, mode, stream),
+    freopen64 c"freopen64" "freopen(3)." (path, mode, stream)
+);
+
+/// Symbols that open a file: their arguments, and what they are to open(2).
+macro_rules! opens {
+    ($($name:ident $symbol:literal $page:literal ($($argument:ident: $kind:ty),*)
+       $at:expr, $path:ident, $flags:expr, $mode:expr;)*) => {$(
+        #[doc = $page]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+            opening(Opening { at: $at, path: $path, flags: $flags, mode: $mode }, || {
+                next!($symbol: fn($($kind),*) -> c_int, ($($argument),*), -1)
+            })
+        }
+    )*};
+}
+
+const HERE: c_int = libc::AT_FDCWD;
+const NEW: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
 // The last four are open(2) as a program calls it that was compiled with _FORTIFY_SOURCE.
-by_path!(opening -> c_int, -1;
-    open c"open" "open(2)." () (flags: c_int, mode: mode_t),
-    open64 c"open64" "open(2)." () (flags: c_int, mode: mode_t),
-    openat c"openat" "openat(2)." (folder: c_int) (flags: c_int, mode: mode_t),
-    openat64 c"openat64" "openat(2)." (folder: c_int) (flags: c_int, mode: mode_t),
-    __open_2 c"__open_2" "open(2)." () (flags: c_int),
-    __open64_2 c"__open64_2" "open(2)." () (flags: c_int),
-    __openat_2 c"__openat_2" "openat(2)." (folder: c_int) (flags: c_int),
-    __openat64_2 c"__openat64_2" "openat(2)." (folder: c_int) (flags: c_int)
-);
+opens! {
+    open c"open" "open(2)." (path: *const c_char, flags: c_int, mode: mode_t)
+        HERE, path, flags, mode;
+    open64 c"open64" "open(2)." (path: *const c_char, flags: c_int, mode: mode_t)
+        HERE, path, flags, mode;
+    openat c"openat" "openat(2)."
+        (folder: c_int, path: *const c_char, flags: c_int, mode: mode_t)
+        folder, path, flags, mode;
+    openat64 c"openat64" "openat(2)."
+        (folder: c_int, path: *const c_char, flags: c_int, mode: mode_t)
+        folder, path, flags, mode;
+    creat c"creat" "creat(2)." (path: *const c_char, mode: mode_t) HERE, path, NEW, mode;
+    creat64 c"creat64" "creat(2)." (path: *const c_char, mode: mode_t) HERE, path, NEW, mode;
+    __open_2 c"__open_2" "open(2)." (path: *const c_char, flags: c_int) HERE, path, flags, 0;
+    __open64_2 c"__open64_2" "open(2)." (path: *const c_char, flags: c_int) HERE, path, flags, 0;
+    __openat_2 c"__openat_2" "openat(2)." (folder: c_int, path: *const c_char, flags: c_int)
+        folder, path, flags, 0;
+    __openat64_2 c"__openat64_2" "openat(2)." (folder: c_int, path: *const c_char, flags: c_int)
+        folder, path, flags, 0;
+}
 
-by_path!(can_use -> c_int, -1;
-    access c"access" "access(2)." () (mode: c_int),
-    euidaccess c"euidaccess" "euidaccess(3)." () (mode: c_int),
-    eaccess c"eaccess" "euidaccess(3)." () (mode: c_int),
-    faccessat c"faccessat" "faccessat(2)." (folder: c_int) (mode: c_int, flags: c_int)
-);
+/// Symbols that say whether a file can be used.
+macro_rules! uses {
+    ($($name:ident $symbol:literal $page:literal ($($argument:ident: $kind:ty),*)
+       $path:expr, $mode:expr;)*) => {$(
+        #[doc = $page]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+            can_use($path, $mode, || {
+                next!($symbol: fn($($kind),*) -> c_int, ($($argument),*), -1)
+            })
+        }
+    )*};
+}
+
+uses! {
+    access c"access" "access(2)." (path: *const c_char, mode: c_int) Path::here(path), mode;
+    euidaccess c"euidaccess" "euidaccess(3)." (path: *const c_char, mode: c_int)
+        Path::here(path), mode & 7;
+    eaccess c"eaccess" "euidaccess(3)." (path: *const c_char, mode: c_int)
+        Path::here(path), mode & 7;
+    faccessat c"faccessat" "faccessat(2)."
+        (folder: c_int, path: *const c_char, mode: c_int, flags: c_int)
+        Path::from(folder, path, flags), mode;
+}

@@ -7,6 +7,7 @@ pub mod by_number;
 pub mod control;
 pub mod credentials;
 pub mod descriptors;
+pub mod directories;
 pub mod dlopen;
 pub mod dlsym;
 pub mod exec;
@@ -18,6 +19,8 @@ pub mod mq;
 pub mod msg;
 pub mod one_host;
 pub mod other_locks;
+pub mod paths;
+pub mod paths_by_number;
 pub mod poll;
 pub mod process;
 pub mod pthread_barrier;
@@ -34,7 +37,9 @@ pub mod socket;
 pub mod state;
 pub mod stream;
 pub mod syscall;
+pub mod temporary;
 pub mod transfer;
+pub mod walks;
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {

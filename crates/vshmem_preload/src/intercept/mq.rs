@@ -37,7 +37,8 @@ pub unsafe extern "C" fn mq_open(
     mode: mode_t,
     size: *const mq_attr,
 ) -> mqd_t {
-    if !route::posix_in_pool(Posix::Queue) {
+    // SAFETY: by the caller's contract.
+    if !unsafe { name::in_pool(Posix::Queue, name) } {
         return next!(c"mq_open": fn(*const c_char, c_int, mode_t, *const mq_attr) -> mqd_t,
                      (name, flags, mode, size), -1);
     }
@@ -53,7 +54,8 @@ pub unsafe extern "C" fn mq_open(
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __mq_open_2(name: *const c_char, flags: c_int) -> mqd_t {
-    if !route::posix_in_pool(Posix::Queue) {
+    // SAFETY: by the caller's contract.
+    if !unsafe { name::in_pool(Posix::Queue, name) } {
         return next!(c"__mq_open_2": fn(*const c_char, c_int) -> mqd_t, (name, flags), -1);
     }
     if flags & libc::O_CREAT != 0 {
@@ -79,7 +81,8 @@ pub unsafe extern "C-unwind" fn mq_close(file: mqd_t) -> c_int {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mq_unlink(name: *const c_char) -> c_int {
-    if !route::posix_in_pool(Posix::Queue) {
+    // SAFETY: by the caller's contract.
+    if !unsafe { name::in_pool(Posix::Queue, name) } {
         return next!(c"mq_unlink": fn(*const c_char) -> c_int, (name), -1);
     }
     // SAFETY: a C string by contract.

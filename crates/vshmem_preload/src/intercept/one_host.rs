@@ -1,11 +1,11 @@
 //! Calls that say which process, or which host, this is, or that name another process: for `vshmem
 //! run --one-host`. Only the library that such programs get has them (`packaging/one_host.list`).
 
-use libc::{c_char, c_int, c_long, c_uint, c_ulong, c_void, cpu_set_t, id_t, iovec, pid_t};
+use libc::{c_int, c_long, c_uint, c_ulong, c_void, cpu_set_t, id_t, iovec, pid_t};
 
 use vshmem_process::errno;
 use vshmem_process::next::{next, system_call};
-use vshmem_process::one_host::{identity, is_on, paths, pids};
+use vshmem_process::one_host::{identity, is_on, pids};
 
 /// Calls without arguments that answer with the number of a process.
 macro_rules! numbers {
@@ -161,84 +161,4 @@ pub unsafe extern "C" fn ptrace(request: c_uint, pid: pid_t, at: usize, data: us
                          (request, pid, at, data), -1),
         Err(error) => errno::answer(Err::<i64, _>(error)),
     }
-}
-
-/// stat(2) and its like: the words in front of the path, and the state.
-macro_rules! states {
-    ($($name:ident $symbol:literal $page:literal
-       ($($before:ident: $before_kind:ty),*) $state:ident),*) => {$(
-        #[doc = $page]
-        ///
-        /// # Safety
-        /// As libc's.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            $($before: $before_kind,)* path: *const c_char, state: *mut libc::$state
-        ) -> c_int {
-            let result = paths::with(path, -1, |path| {
-                next!($symbol: fn($($before_kind,)* *const c_char, *mut libc::$state) -> c_int,
-                      ($($before,)* path, state), -1)
-            });
-            // SAFETY: the call has filled it in, if it has succeeded.
-            unsafe { paths::number_file(path, result, &raw mut (*state).st_ino) }
-        }
-    )*};
-}
-
-states!(
-    stat c"stat" "stat(2)." () stat,
-    stat64 c"stat64" "stat(2)." () stat64,
-    lstat c"lstat" "lstat(2)." () stat,
-    lstat64 c"lstat64" "lstat(2)." () stat64,
-    __xstat c"__xstat" "stat(2), as programs call it that were linked before glibc 2.33."
-        (version: c_int) stat,
-    __xstat64 c"__xstat64" "stat(2), as programs call it that were linked before glibc 2.33."
-        (version: c_int) stat64
-);
-
-/// What readlink(2) and its like have read.
-///
-/// # Safety
-/// The call has been given room for `bytes` bytes.
-unsafe fn read_link(path: *const c_char, room: *mut c_char, bytes: usize, read: isize) -> isize {
-    if read < 0 || !is_on() {
-        return read;
-    }
-    // SAFETY: by this function's own contract, and the kernel has just written there.
-    let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), bytes) };
-    paths::link(path, room, read as usize).map_or(read, |length| length as isize)
-}
-
-/// readlink(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn readlink(path: *const c_char, room: *mut c_char, bytes: usize) -> isize {
-    let read = paths::with(
-        path,
-        -1,
-        |path| next!(c"readlink": fn(*const c_char, *mut c_char, usize) -> isize, (path, room, bytes), -1),
-    );
-    // SAFETY: by this function's own contract.
-    unsafe { read_link(path, room, bytes, read) }
-}
-
-/// readlinkat(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn readlinkat(
-    folder: c_int,
-    path: *const c_char,
-    room: *mut c_char,
-    bytes: usize,
-) -> isize {
-    let read = paths::with(path, -1, |path| {
-        next!(c"readlinkat": fn(c_int, *const c_char, *mut c_char, usize) -> isize,
-              (folder, path, room, bytes), -1)
-    });
-    // SAFETY: by this function's own contract.
-    unsafe { read_link(path, room, bytes, read) }
 }

@@ -9,7 +9,7 @@ use vshmem_wire::NAME_BYTES;
 
 use vshmem_process::errno;
 use vshmem_process::next::next;
-use vshmem_process::posix::umask;
+use vshmem_process::posix::{name, umask};
 use vshmem_process::process_shared::named_semaphores::{self, How, SemaphoreName};
 use vshmem_process::session::cancel::uncancelled;
 use vshmem_process::session::route;
@@ -25,7 +25,8 @@ pub unsafe extern "C" fn sem_open(
     mode: mode_t,
     value: c_uint,
 ) -> *mut sem_t {
-    if !route::posix_in_pool(Posix::Semaphore) {
+    // SAFETY: by the caller's contract.
+    if !unsafe { name::in_pool(Posix::Semaphore, name) } {
         return next!(c"sem_open": fn(*const c_char, c_int, mode_t, c_uint) -> *mut sem_t,
                      (name, flags, mode, value), libc::SEM_FAILED);
     }
@@ -68,7 +69,8 @@ pub unsafe extern "C" fn sem_close(semaphore: *mut sem_t) -> c_int {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_unlink(name: *const c_char) -> c_int {
-    if !route::posix_in_pool(Posix::Semaphore) {
+    // SAFETY: by the caller's contract.
+    if !unsafe { name::in_pool(Posix::Semaphore, name) } {
         return next!(c"sem_unlink": fn(*const c_char) -> c_int, (name), -1);
     }
     // SAFETY: by the caller's contract.

@@ -7,7 +7,6 @@ use vshmem_process::errno;
 use vshmem_process::next::next;
 use vshmem_process::posix::{name, shared_memory};
 use vshmem_process::session::cancel::uncancelled;
-use vshmem_process::session::route;
 
 /// shm_open(3).
 ///
@@ -15,7 +14,8 @@ use vshmem_process::session::route;
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    if !route::posix_in_pool(Posix::SharedMemory) {
+    // SAFETY: by the caller's contract.
+    if !unsafe { name::in_pool(Posix::SharedMemory, name) } {
         return next!(c"shm_open": fn(*const c_char, c_int, mode_t) -> c_int,
                      (name, flags, mode), -1);
     }
@@ -30,7 +30,8 @@ pub unsafe extern "C" fn shm_open(name: *const c_char, flags: c_int, mode: mode_
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shm_unlink(name: *const c_char) -> c_int {
-    if !route::posix_in_pool(Posix::SharedMemory) {
+    // SAFETY: by the caller's contract.
+    if !unsafe { name::in_pool(Posix::SharedMemory, name) } {
         return next!(c"shm_unlink": fn(*const c_char) -> c_int, (name), -1);
     }
     // SAFETY: by this function's own contract.

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, gid_t, mode_t, off_t, stat, uid_t};
 
+use vshmem_process::dev_shm::calls::{self, Path};
 use vshmem_process::next::next;
-use vshmem_process::one_host::paths;
 use vshmem_process::posix::{seek, size, state};
 
 /// Whether a call by path is about its descriptor itself. It has succeeded with the path.
@@ -50,6 +50,32 @@ macro_rules! versioned_states {
         }
     )*};
 }
+/// fstatat(2) before glibc 2.33.
+macro_rules! versioned_states_at {
+    ($($name:ident $symbol:literal),*) => {$(
+        #[doc = concat!(stringify!($name), ": fstatat(2) before glibc 2.33.")]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            version: c_int,
+            file: c_int,
+            path: *const c_char,
+            into: *mut stat,
+            flags: c_int,
+        ) -> c_int {
+            let call = || next!($symbol: fn(c_int, c_int, *const c_char, *mut stat, c_int) -> c_int,
+                                (version, file, path, into, flags), -1);
+            let by_path = || calls::stat(Path::from(file, path, flags), into, call);
+            // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has
+            // read already.
+            unsafe { state::fstat_at(file, into, || is_about_descriptor(path, flags), by_path) }
+        }
+    )*};
+}
+versioned_states_at!(__fxstatat c"__fxstatat", __fxstatat64 c"__fxstatat64");
+
 versioned_states!(__fxstat c"__fxstat", __fxstat64 c"__fxstat64");
 
 macro_rules! states_at {
@@ -65,17 +91,12 @@ macro_rules! states_at {
             into: *mut stat,
             flags: c_int,
         ) -> c_int {
-            let call = || paths::with(path, -1, |path| {
-                next!($symbol: fn(c_int, *const c_char, *mut stat, c_int) -> c_int,
-                      (file, path, into, flags), -1)
-            });
+            let call = || next!($symbol: fn(c_int, *const c_char, *mut stat, c_int) -> c_int,
+                                (file, path, into, flags), -1);
+            let by_path = || calls::stat(Path::from(file, path, flags), into, call);
             // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has
-            // read already, and fills in the state.
-            unsafe {
-                let result =
-                    state::fstat_at(file, into, || is_about_descriptor(path, flags), call);
-                paths::number_file(path, result, &raw mut (*into).st_ino)
-            }
+            // read already.
+            unsafe { state::fstat_at(file, into, || is_about_descriptor(path, flags), by_path) }
         }
     )*};
 }
@@ -94,17 +115,12 @@ pub unsafe extern "C" fn statx(
     into: *mut libc::statx,
 ) -> c_int {
     let call = || {
-        paths::with(path, -1, |path| {
-            next!(c"statx": fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int,
-                  (file, path, flags, mask, into), -1)
-        })
+        next!(c"statx": fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int,
+              (file, path, flags, mask, into), -1)
     };
-    // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has read already,
-    // and fills in the state.
-    unsafe {
-        let result = state::statx(file, into, || is_about_descriptor(path, flags), call);
-        paths::number_file(path, result, &raw mut (*into).stx_ino)
-    }
+    let by_path = || calls::statx(Path::from(file, path, flags), into, call);
+    // SAFETY: the same contract; `is_about_descriptor` reads a path that the call has read already.
+    unsafe { state::statx(file, into, || is_about_descriptor(path, flags), by_path) }
 }
 
 /// fchmod(2).

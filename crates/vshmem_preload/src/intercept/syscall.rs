@@ -4,11 +4,11 @@ use libc::{c_char, c_int, c_long, c_void};
 use vshmem_mem::Confined;
 
 use crate::intercept::one_host::getppid;
-use crate::intercept::{by_number, files, limits, msg, sem, shm};
+use crate::intercept::{by_number, limits, msg, paths_by_number, sem, shm};
 use vshmem_process::attached::attach_table::Marks;
 use vshmem_process::mapping::{advice, protect, remap, unmap};
 use vshmem_process::next::pass_on;
-use vshmem_process::one_host::{self, paths, pids};
+use vshmem_process::one_host::{self, pids};
 use vshmem_process::posix::map::{self, Request};
 use vshmem_process::session::environment::Environment;
 use vshmem_process::session::handlers::{self, KernelAction};
@@ -53,6 +53,7 @@ pub unsafe extern "C" fn syscall(
         call.on_objects()
             .or_else(|| call.on_mappings())
             .or_else(|| by_number::on_descriptors(call.number, call.words))
+            .or_else(|| paths_by_number::on_paths(call.number, call.words))
             .or_else(|| call.on_the_process())
     };
     answer.unwrap_or_else(|| call.passed_on())
@@ -158,7 +159,6 @@ impl Call {
         let [a, b, c, d, _, _] = self.words;
         let by_int = || self.int_passed_on();
         Some(match self.number {
-            libc::SYS_openat => self.open(),
             libc::SYS_getpid | libc::SYS_gettid => pids::shown(self.int_passed_on()).into(),
             // SAFETY: it has no arguments.
             libc::SYS_getppid => unsafe { getppid() }.into(),
@@ -212,17 +212,6 @@ impl Call {
             | libc::SYS_capset => self.of_this_thread(),
             _ => return None,
         })
-    }
-
-    /// openat(2).
-    fn open(self) -> c_long {
-        let [a, b, c, d, ..] = self.words;
-        paths::with(b as *const c_char, -1, |path| {
-            let words = [a, path.addr(), c, d];
-            // SAFETY: the program's own arguments, or a path in place of its own.
-            files::opening(path, || unsafe { pass_on(self.number, words) as c_int })
-        })
-        .into()
     }
 
     /// # Safety

@@ -5,6 +5,7 @@ use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 
 use vshmem_process::errno;
 use vshmem_process::next::next;
+use vshmem_process::posix::send_file;
 use vshmem_process::posix::transfer::{Transfer, Way, involves_object};
 
 use vshmem_ipc::Errno;
@@ -177,7 +178,7 @@ vectors_at!(
 
 macro_rules! sendings {
     ($($name:ident $symbol:literal),*) => {$(
-        #[doc = concat!(stringify!($name), "(2): refused for an object.")]
+        #[doc = concat!(stringify!($name), "(2).")]
         ///
         /// # Safety
         /// As libc's.
@@ -188,12 +189,10 @@ macro_rules! sendings {
             at: *mut off_t,
             bytes: size_t,
         ) -> ssize_t {
-            if involves_object(to, from) {
-                errno::set(Errno::INVAL);
-                return -1;
-            }
-            next!($symbol: fn(c_int, c_int, *mut off_t, size_t) -> ssize_t,
-                  (to, from, at, bytes), -1)
+            send_file::send(to, from, at, bytes, || {
+                next!($symbol: fn(c_int, c_int, *mut off_t, size_t) -> ssize_t,
+                      (to, from, at, bytes), -1)
+            })
         }
     )*};
 }

@@ -48,11 +48,17 @@ fn known_as(page: usize, epoch: usize) -> usize {
 
 /// Whether a page is known to allow it.
 #[inline]
-fn is_known(page: usize, epoch: usize, write: bool) -> bool {
+fn is_known_in(page: usize, epoch: usize, write: bool) -> bool {
     let known = PAGES[(page / PAGE) % REMEMBERED].load(Ordering::Relaxed);
     let right = if write { 2 } else { 1 };
     let is_known = known & !3 == known_as(page, epoch) && known & right != 0;
     is_known && page >= PAGE && page >> ADDRESS_BITS == 0
+}
+
+/// Whether it is known of the page at an address that it may be read: no system call is made.
+#[inline]
+pub fn is_known(address: usize) -> bool {
+    is_known_in(address, EPOCH.load(Ordering::Acquire), false)
 }
 
 /// Checks that `bytes` at `start` may be read, or written.
@@ -61,7 +67,7 @@ pub fn check(start: *const u8, bytes: usize, write: bool) -> Result<(), Errno> {
     let Some(last) = bytes.checked_sub(1) else { return Ok(()) };
     let last = start.addr().checked_add(last).ok_or(Errno::FAULT)?;
     let is_one_page = start.addr() / PAGE == last / PAGE;
-    if is_one_page && is_known(start.addr(), EPOCH.load(Ordering::Acquire), write) {
+    if is_one_page && is_known_in(start.addr(), EPOCH.load(Ordering::Acquire), write) {
         return Ok(());
     }
     check_pages(start.addr(), last, write)
@@ -73,7 +79,7 @@ fn check_pages(start: usize, last: usize, write: bool) -> Result<(), Errno> {
     let epoch = EPOCH.load(Ordering::Acquire);
     let mut page = start & !(PAGE - 1);
     while page <= last {
-        if !is_known(page, epoch, write) {
+        if !is_known_in(page, epoch, write) {
             ask(page, epoch, write)?;
         }
         page = page.checked_add(PAGE).ok_or(Errno::FAULT)?;

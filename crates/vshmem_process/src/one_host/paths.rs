@@ -4,11 +4,12 @@ use std::ffi::CStr;
 use std::fmt::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use libc::{c_char, c_int};
-use rustix::fs::{MemfdFlags, SeekFrom};
+use libc::{c_char, c_int, c_long};
+use rustix::fs::MemfdFlags;
 use vshmem_ipc::{Errno, Process, WidePid};
 
 use crate::errno;
+use crate::next::system_call;
 use crate::one_host::identity::Namespace;
 use crate::one_host::{identity, is_on, pids};
 
@@ -51,43 +52,113 @@ enum StandIn {
     Says(Text),
 }
 
-/// Makes a call on a path, or on what stands in for it; `failed` is what the call answers when it
-/// is refused.
+/// What stands in for what the kernel has at a path: its call has read it, and has `failed` or not.
+/// Mostly nothing.
 #[inline]
-pub fn with<T>(path: *const c_char, failed: T, call: impl FnOnce(*const c_char) -> T) -> T {
-    if is_on() { with_stand_in(path, failed, call) } else { call(path) }
+fn instead(path: *const c_char, failed: bool) -> Option<Result<StandIn, Errno>> {
+    if !is_on() || path.is_null() || failed && errno::get() != libc::ENOENT {
+        return None;
+    }
+    // SAFETY: the kernel has read the path, so it leads to a C string; the program keeps it for the
+    // time of its call.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    errno::untouched(|| stand_in(path)).transpose()
 }
 
-fn with_stand_in<T>(path: *const c_char, failed: T, call: impl FnOnce(*const c_char) -> T) -> T {
-    if path.is_null() {
-        return call(path);
+/// Makes a call by a path that leads to what stands in; -1 and errno.
+fn answer(stands: Result<StandIn, Errno>, call: impl FnOnce(*const c_char) -> c_long) -> c_long {
+    let text = match stands {
+        Err(error) => return errno::answer(Err::<i64, _>(error)),
+        Ok(StandIn::Path(path)) => return call(path.bytes.as_ptr().cast()),
+        Ok(StandIn::Says(text)) => text,
+    };
+    match errno::untouched(|| file_of(&text)) {
+        Ok(file) => {
+            let path = Text::of(format_args!("/proc/self/fd/{}", file.as_raw_fd()));
+            call(path.bytes.as_ptr().cast())
+        }
+        Err(error) => errno::answer(Err::<i64, _>(error)),
     }
-    // SAFETY: the program passes a C string, and keeps it for the time of its call.
-    let asked = unsafe { CStr::from_ptr(path) }.to_bytes();
-    match errno::untouched(|| stand_in(asked)) {
-        Ok(None) => call(path),
-        Ok(Some(StandIn::Path(other))) => call(other.bytes.as_ptr().cast()),
-        Ok(Some(StandIn::Says(text))) => match errno::untouched(|| file_of(&text)) {
-            Ok(file) => {
-                let path = Text::of(format_args!("/proc/self/fd/{}", file.as_raw_fd()));
-                call(path.bytes.as_ptr().cast())
-            }
-            Err(error) => refuse(error, failed),
-        },
-        Err(error) => refuse(error, failed),
-    }
-}
-
-fn refuse<T>(error: Errno, failed: T) -> T {
-    errno::set(error);
-    failed
 }
 
 fn file_of(text: &Text) -> Result<OwnedFd, Errno> {
     let file = rustix::fs::memfd_create(c"vshmem-one-host", MemfdFlags::CLOEXEC)?;
     rustix::io::write(&file, text.used())?;
-    rustix::fs::seek(&file, SeekFrom::Start(0))?;
     Ok(file)
+}
+
+const HERE: usize = libc::AT_FDCWD as usize;
+
+/// What open(2) answers where the kernel has answered `file`.
+#[inline]
+pub fn opened(path: *const c_char, flags: c_int, file: c_int) -> c_int {
+    instead(path, file < 0).map_or(file, |stands| open_instead(stands, flags, file))
+}
+
+#[cold]
+fn open_instead(stands: Result<StandIn, Errno>, flags: c_int, file: c_int) -> c_int {
+    if file >= 0 {
+        // SAFETY: the descriptor was just opened, and no other code knows it.
+        errno::untouched(|| unsafe { system_call(libc::SYS_close, [file as usize]) });
+    }
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW);
+    answer(stands, |path| {
+        // SAFETY: the path is a C string.
+        unsafe { system_call(libc::SYS_openat, [HERE, path.addr(), flags as usize, 0]) }
+    }) as c_int
+}
+
+/// The descriptor of which fopen(3) makes a stream, where the kernel has `failed` or not; -1 and
+/// errno. Mostly `None`: the stream is what it is.
+#[inline]
+pub fn opened_for_stream(path: *const c_char, failed: bool) -> Option<c_int> {
+    instead(path, failed).map(|stands| open_instead(stands, libc::O_RDONLY, -1))
+}
+
+/// What access(2) and its kin answer where the kernel has answered `result`.
+#[inline]
+pub fn accessed(path: *const c_char, mode: c_int, result: c_int) -> c_int {
+    match instead(path, result != 0) {
+        None => result,
+        Some(stands) => answer(stands, |path| {
+            // SAFETY: the path is a C string.
+            unsafe { system_call(libc::SYS_faccessat, [HERE, path.addr(), mode as usize]) }
+        }) as c_int,
+    }
+}
+
+/// What stat(2) and its kin answer where the kernel has answered `result`.
+///
+/// # Safety
+/// There is room at `into`, or the kernel has said that there is none.
+#[inline]
+pub unsafe fn stated(path: *const c_char, into: *mut libc::stat, result: c_int) -> c_int {
+    match instead(path, result != 0) {
+        // SAFETY: by this function's own contract.
+        None => unsafe { numbered(path, result, || &raw mut (*into).st_ino) },
+        Some(stands) => answer(stands, |path| {
+            let words = [HERE, path.addr(), into.addr(), 0];
+            // SAFETY: the path is a C string, and the kernel looks whether there is room.
+            unsafe { system_call(libc::SYS_newfstatat, words) }
+        }) as c_int,
+    }
+}
+
+/// What statx(2) answers where the kernel has answered `result`.
+///
+/// # Safety
+/// As [`stated`].
+#[inline]
+pub unsafe fn stated_more(path: *const c_char, into: *mut libc::statx, result: c_int) -> c_int {
+    match instead(path, result != 0) {
+        // SAFETY: by this function's own contract.
+        None => unsafe { numbered(path, result, || &raw mut (*into).stx_ino) },
+        Some(stands) => answer(stands, |path| {
+            let words = [HERE, path.addr(), 0, libc::STATX_BASIC_STATS as usize, into.addr()];
+            // SAFETY: the path is a C string, and the kernel looks whether there is room.
+            unsafe { system_call(libc::SYS_statx, words) }
+        }) as c_int,
+    }
 }
 
 /// Digits at the beginning, as a number, and what is behind them.
@@ -162,27 +233,55 @@ fn namespace(path: *const c_char) -> Option<Namespace> {
         .find_map(|(end, namespace)| path.ends_with(end).then_some(namespace))
 }
 
-/// What stat(2) and its like have answered, and where they have put the inode: that becomes what it
-/// is to be.
+/// Where a call has put the inode of a namespace, that becomes what it is to be.
 ///
 /// # Safety
-/// Where the call has succeeded, `inode` is valid.
-#[inline]
-pub unsafe fn number_file(path: *const c_char, result: c_int, inode: *mut u64) -> c_int {
+/// Where the call has succeeded, there is an inode.
+unsafe fn numbered(path: *const c_char, result: c_int, inode: impl FnOnce() -> *mut u64) -> c_int {
     if result == 0
         && is_on()
         && let Some(namespace) = namespace(path)
     {
         // SAFETY: by this function's own contract.
-        unsafe { *inode = namespace.inode(*inode).into() };
+        unsafe {
+            let inode = inode();
+            *inode = namespace.inode(*inode).into();
+        }
     }
     result
 }
 
-/// What readlink(2) gives for a path that the kernel has read, if it is something else than the
-/// kernel's, of which `into` has the first `bytes`: bytes of `into` that it has then.
-pub fn link(path: *const c_char, into: &mut [u8], bytes: usize) -> Option<usize> {
-    let namespace = if is_on() { namespace(path)? } else { return None };
+/// What readlink(2) and its kin answer where the kernel has answered `read`, with room for `bytes`.
+///
+/// # Safety
+/// There is as much room, or the kernel has said that there is not.
+#[inline]
+pub unsafe fn link_read(
+    path: *const c_char,
+    into: *mut c_char,
+    bytes: usize,
+    read: isize,
+) -> isize {
+    match instead(path, read < 0) {
+        Some(Ok(StandIn::Path(path))) => {
+            let words = [HERE, path.bytes.as_ptr().addr(), into.addr(), bytes];
+            // SAFETY: the path is a C string, and the kernel looks whether there is room.
+            (unsafe { system_call(libc::SYS_readlinkat, words) }) as isize
+        }
+        Some(Err(error)) => errno::answer(Err::<i64, _>(error)) as isize,
+        _ if read < 0 || !is_on() => read,
+        _ => {
+            // SAFETY: by this function's own contract, and the kernel has just written there.
+            let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
+            link(path, room, read as usize).map_or(read, |length| length as isize)
+        }
+    }
+}
+
+/// What a link to a namespace reads, of which `into` has the kernel's first `bytes`: bytes of `into`
+/// that it has then.
+fn link(path: *const c_char, into: &mut [u8], bytes: usize) -> Option<usize> {
+    let namespace = namespace(path)?;
     let kind = into.get(..4)?;
     let (inode, _) = number(into.get(5..bytes)?)?;
     let text = match std::str::from_utf8(kind) {

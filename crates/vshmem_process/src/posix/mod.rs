@@ -4,6 +4,7 @@
 //! what the kernel does to files.
 
 pub mod adopt;
+pub mod directory;
 pub mod follow;
 pub mod map;
 pub mod mq_notify;
@@ -11,6 +12,7 @@ pub mod name;
 pub mod queue;
 pub mod readiness;
 pub mod seek;
+pub mod send_file;
 pub mod shared_memory;
 pub mod signals_due;
 pub mod size;

@@ -3,7 +3,24 @@
 use std::ffi::{CStr, c_char};
 
 use vshmem_ipc::Errno;
+use vshmem_session::Posix;
 use vshmem_wire::NAME_BYTES;
+
+use crate::session::route;
+
+/// Whether what a program names is the pool's: its kind is, and so is its name.
+///
+/// # Safety
+/// `name` leads to a C string.
+pub unsafe fn in_pool(what: Posix, name: *const c_char) -> bool {
+    if !route::posix_in_pool(what) {
+        return false;
+    }
+    // SAFETY: by this function's own contract.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let first = text.iter().position(|&byte| byte != b'/').unwrap_or(text.len());
+    route::takes_name(&text[first..])
+}
 
 /// A name as shm_open(3) takes it, without the slashes that it begins with.
 ///

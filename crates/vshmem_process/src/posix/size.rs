@@ -46,6 +46,19 @@ pub fn set_size(session: &Session, id: i32, bytes: u64) -> Result<(), Errno> {
     })
 }
 
+/// What a write behind the end does. Memory for half as much again is taken, while there is room:
+/// a file that is written piece by piece would be copied for each.
+pub fn extend(session: &Session, id: i32, bytes: u64) -> Result<(), Errno> {
+    let this_client = session.client();
+    let backing = mapping_cache::Through(session);
+    let extend = |spare| this_client.posix_shm_extend(id, bytes, spare, &backing);
+    match extend(bytes / 2) {
+        Err(Errno::NOSPC | Errno::NOMEM) => {}
+        done => return done,
+    }
+    exit::retry_after_reaping(this_client, &[Errno::NOSPC, Errno::NOMEM], || extend(0))
+}
+
 /// fallocate(2), by whatever call.
 #[inline]
 pub fn allocate(

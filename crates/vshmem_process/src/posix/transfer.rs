@@ -163,7 +163,7 @@ fn write(
     }
     let end = at.checked_add(wanted as u64).ok_or(Errno::FBIG)?;
     if end > session.client().posix_shm_stat(id)?.size {
-        size::set_size(session, id, end)?;
+        size::extend(session, id, end)?;
     }
     copy(session, id, at, wanted, parts, Way::Write)
 }
@@ -251,7 +251,7 @@ fn map(
 }
 
 /// Whether a call between two descriptors has an object on one side, where it would see the empty
-/// file behind it: sendfile(2) and its like, which may refuse, so that programs read and write.
+/// file behind it: copy_file_range(2) and its like may refuse, so that programs read and write.
 pub fn involves_object(one: c_int, other: c_int) -> bool {
     let is_object =
         |file| open::object_of(file).is_some() && open::surely_object_of(file).is_some();

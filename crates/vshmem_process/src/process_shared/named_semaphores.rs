@@ -20,8 +20,10 @@ use crate::process_shared::whose::marked_semaphore;
 use crate::session::caller::Credentials;
 use crate::session::{current, exit};
 
-/// Bytes of an object.
+/// Bytes that an object has in memory.
 const PAGE: u64 = 4096;
+/// Bytes that it says it has, as libc's file.
+const BYTES: u64 = size_of::<libc::sem_t>() as u64;
 /// What stands before the name of a semaphore.
 const PREFIX: &[u8] = b"sem.";
 /// Semaphores that a process has open at most.
@@ -109,7 +111,7 @@ fn open_object(session: &Session, name: &[u8], how: How) -> Result<i32, Errno> {
     }
     let new = PosixOpen { create: true, exclusive: how.exclusive, mode: how.mode, ..existing };
     let fill = |offset| make_semaphore(session, offset, how.value);
-    let beginning = Beginning { bytes: PAGE, fill: &fill };
+    let beginning = Beginning { bytes: BYTES, fill: &fill };
     exit::retry_after_reaping(client, &[Errno::NOSPC, Errno::NOMEM, Errno::NFILE], || {
         client.posix_shm_open_filled(name, new, beginning, &Credentials::now(), &Through(session))
     })

@@ -59,6 +59,11 @@ pub fn posix_in_pool(what: Posix) -> bool {
     share().has(what)
 }
 
+/// Whether a POSIX object of this name, without its slash, is the pool's to have, if its kind is.
+pub fn takes_name(name: &[u8]) -> bool {
+    share().takes_name(name)
+}
+
 /// Whose the objects of a kind are.
 pub fn owner(kind: Kind) -> Owner {
     share().owner(kind)

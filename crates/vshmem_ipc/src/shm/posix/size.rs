@@ -58,14 +58,39 @@ pub(crate) fn set_size(
     bytes: u64,
     backing: &dyn Backing,
 ) -> Result<(), Failure> {
-    let pages = pages_of(context, bytes)?;
+    change_size(context, id, bytes, None, backing)
+}
+
+/// Makes an object that long at least. If its memory has to move, it gets so much more: who writes
+/// piece by piece would have it copied for each.
+pub(crate) fn extend(
+    context: &Context,
+    id: i32,
+    bytes: u64,
+    spare: u64,
+    backing: &dyn Backing,
+) -> Result<(), Failure> {
+    change_size(context, id, bytes, Some(spare), backing)
+}
+
+/// `spare`: what more it is to get where it may only grow.
+fn change_size(
+    context: &Context,
+    id: i32,
+    bytes: u64,
+    spare: Option<u64>,
+    backing: &dyn Backing,
+) -> Result<(), Failure> {
+    pages_of(context, bytes)?;
+    let most = context.pool().geometry().shmmax.max(bytes);
+    let pages = pages_of(context, bytes.saturating_add(spare.unwrap_or(0)).min(most))?;
     for _ in 0..MOST_TRIES {
         let object = object::find(context, id)?;
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
         let lock = context.pool().registry_lock();
         let begun = change::decide(context, &lock_context, lock, "shm-size", |txn| {
-            begin(context, txn, object, bytes)
+            begin(context, txn, object, bytes, spare.is_none())
         })?;
         let done = match begun {
             Remaining::Done => true,
@@ -96,6 +121,7 @@ fn begin(
     txn: &mut Txn<'_>,
     object: Object,
     bytes: u64,
+    may_cut: bool,
 ) -> ChangeResult<Remaining> {
     let (layout, slot) = (context.pool().layout(), object.slot);
     if !object.is_alive(txn)? {
@@ -111,6 +137,9 @@ fn begin(
     let room = seen.extent.map_or(0, |extent| u64::from(extent.pages) * PAGE_BYTES);
     if seen.bytes > room {
         return Err(Fault::corrupt(slot, "an object longer than its memory"));
+    }
+    if bytes <= seen.bytes && !may_cut {
+        return Ok(Commit(Remaining::Done));
     }
     if bytes == 0 && used.attached == 0 {
         if let Some(extent) = seen.extent {

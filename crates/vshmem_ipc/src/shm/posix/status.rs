@@ -1,4 +1,4 @@
-//! fstat(2), fchmod(2) and fchown(2) of an object, and its name.
+//! stat(2), access(2), fchmod(2) and fchown(2) of an object, and its name.
 
 use rustix::io::Errno;
 use vshmem_sync::Decision::{Abandon, Commit};
@@ -8,7 +8,8 @@ use vshmem_wire::{AttachCount, ObjectName, PAGE_BYTES, PERM_BITS, Place, RawCell
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::change;
-use crate::registry::name::{self, NameBytes};
+use crate::pool::id::Kind;
+use crate::registry::name::{self, Name, NameBytes};
 use crate::registry::permission::{Caller, Permission};
 use crate::registry::table;
 use crate::shm::posix::object::{self, PosixShmStat};
@@ -46,6 +47,28 @@ pub(crate) fn name_of(context: &Context, id: i32) -> Result<NameBytes, Failure> 
     // The chunk was its own only if it has the name still.
     object::find(context, id)?;
     Ok(found.ok_or(Errno::NOENT)?)
+}
+
+/// The id of the object of a name. ENOENT when there is none.
+pub(crate) fn find(context: &Context, bytes_of_name: &[u8]) -> Result<i32, Failure> {
+    let found = name::look_up(context, Kind::Segment, Name::of(bytes_of_name)?)?;
+    Ok(found.ok_or(Errno::NOENT)?.id())
+}
+
+/// access(2): `wanted` is its mode. EACCES when the caller may not.
+pub(crate) fn access(
+    context: &Context,
+    id: i32,
+    wanted: u32,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let object = object::find(context, id)?;
+    let permission = Permission::read(context.pool().map(), object.slot.header())?;
+    // Nobody executes what is nobody's to execute, as Linux has it.
+    if wanted & 1 != 0 && permission.mode & 0o111 == 0 {
+        return Err(Errno::ACCESS.into());
+    }
+    Ok(permission.allow_file(caller, wanted)?)
 }
 
 /// fchmod(2).

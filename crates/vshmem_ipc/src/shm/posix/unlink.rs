@@ -3,12 +3,13 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_wire::{ObjectState, ShmSlot, field};
+use vshmem_sync::{Fault, Txn};
+use vshmem_wire::{Layout, ObjectState, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::change;
-use crate::pool::id::Kind;
+use crate::pool::id::{Kind, ObjectSlot};
 use crate::registry::attach_records::count_at;
 use crate::registry::name::{self, Name};
 use crate::registry::permission::{Caller, Permission};
@@ -36,15 +37,22 @@ pub(crate) fn unlink(
         if Permission::read(pool.map(), slot.header())?.allow_owner(caller).is_err() {
             return Ok(Abandon(Errno::ACCESS));
         }
-        name::leave(txn, layout, Kind::Segment, object_slot.index)?;
-        if count_at(txn, at!(slot, attached))?.is_none() {
-            destroy(txn, layout, object_slot.index)?;
-        } else {
-            let doomed =
-                SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
-            txn.set(field!(slot, ShmSlot, header.state), doomed.pack())?;
-            txn.update(field!(slot, ShmSlot, header.changed), seconds_now())?;
-        }
-        Ok(Commit(()))
+        take_name(txn, layout, object_slot).map(Commit)
     })
+}
+
+/// Takes an object's name away, and the object with it unless a client has it open or attached.
+pub(super) fn take_name(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    object_slot: ObjectSlot,
+) -> Result<(), Fault> {
+    name::leave(txn, layout, Kind::Segment, object_slot.index)?;
+    let slot = layout.shm.row(object_slot.index)?;
+    if count_at(txn, at!(slot, attached))?.is_none() {
+        return destroy(txn, layout, object_slot.index);
+    }
+    let doomed = SlotState { state: ObjectState::Doomed as u32, sequence: object_slot.sequence };
+    txn.set(field!(slot, ShmSlot, header.state), doomed.pack())?;
+    txn.update(field!(slot, ShmSlot, header.changed), seconds_now())
 }

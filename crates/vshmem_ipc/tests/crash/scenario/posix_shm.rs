@@ -89,7 +89,7 @@ pub(super) fn names(session: Session) {
     set_size(&session, own, 5000);
     me.shmdt(own).expect("a detach");
     set_size(&session, own, 9000);
-    set_size(&session, own, 30_000);
+    me.posix_shm_extend(own, 30_000, 5000, &session).expect("a longer object");
     assert_eq!(me.posix_shm_set_size(own, 60_000, &Broke), Err(Errno::NOSPC));
     me.posix_shm_set_mode(own, 0o644, &ROOT).expect("a mode");
     me.posix_shm_set_owner(own, Some(1), Some(1), &ROOT).expect("an owner");
@@ -110,6 +110,11 @@ pub(super) fn names(session: Session) {
 
     let short = open(&session, "own", MAKE).expect("an object");
     close(&session, short);
+    let other = open(&session, "other", MAKE).expect("an object");
+    set_size(&session, other, 5000);
+    close(&session, other);
+    me.posix_shm_rename(&name("own"), &name("other"), true, &ROOT).expect("a renaming");
+    me.posix_shm_rename(&name("other"), &name("own"), false, &ROOT).expect("a renaming");
     unlink(&session, "own");
 }
 
@@ -132,7 +137,7 @@ pub(super) fn survive_names(session: &Session) {
 pub(super) fn verify_names(session: &Session, order: &Order) -> Result<(), String> {
     verify(session, order)?;
     let me = session.client();
-    for of in ["shared", "own"] {
+    for of in ["shared", "own", "other"] {
         let Ok(id) = open(session, of, BOTH) else {
             if of == "shared" {
                 return Err("the shared object has gone".to_owned());
