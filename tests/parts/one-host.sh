@@ -3,5 +3,5 @@
 # Builds: release
 # Takes: 1 min
 step one-host 120 tests/one_host/run.sh "$vshmem"
-step ucx 600 tests/ucx/run.sh "$vshmem" guests
+step ucx 600 tests/ucx/run.sh "$vshmem" uml
 step ucx-containers 300 tests/ucx/run.sh "$vshmem" containers

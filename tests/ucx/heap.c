@@ -36,9 +36,9 @@ int main(void) {
 		good &= back[i] == i * 3 + me;
 	check(good, "get");
 	for (int i = 0; i < TURNS; i++)
-		shmem_long_atomic_add(&counter, 1, 0);
+		(void)shmem_long_atomic_fetch_add(&counter, 1, 0);
 	shmem_barrier_all();
-	check(me != 0 || counter == (long)TURNS * all, "atomic add");
+	check(me != 0 || counter == (long)TURNS * all, "atomic fetch and add");
 	for (long turn = 1; turn <= TURNS; turn++) {
 		if (me == 0)
 			shmem_long_p(&flag, turn, next);

@@ -1,12 +1,12 @@
 #!/bin/bash
 # Stock UCX between two domains: its shared memory lies in the pool, under `vshmem run --one-host`.
-#   run.sh VSHMEM guests         checks between two User Mode Linux guests, MPICH and OpenSHMEM over UCX among them
+#   run.sh VSHMEM uml|qemu       checks between two guests, MPICH and OpenSHMEM over UCX among them
 #   run.sh VSHMEM containers     between two sets of namespaces
 #   run.sh VSHMEM figures        latency between the guests, in one kernel, and by UCX's TCP between the guests, interleaved
 # KILLS=N: so many processes are killed. UCX_LIBRARY=DIRECTORY: where another build of UCX lies than this machine's own.
 # Ends with `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
-vshmem=$1 places=${2:-guests} name=ucx$$ kills=${KILLS:-20} host=
+vshmem=$1 places=${2:-uml} name=ucx$$ kills=${KILLS:-20} host=
 . tests/checks.sh
 programs=$PWD/build/ucx
 if [ ! -x "$programs/tags" ]; then
@@ -18,9 +18,10 @@ log=$(mktemp)
 trap '[ -z "$host" ] || kill $host; "$vshmem" lab --name $name down >/dev/null 2>&1; "$vshmem" pool rm $name --force >/dev/null; rm -f "$log" "$log.serve"' EXIT
 "$vshmem" pool create $name --size 512M >/dev/null || exit 1
 if [ "$places" != containers ]; then
-	"$vshmem" lab --name $name up --guest uml -n 2 --pool $name >"$log" 2>&1 || { cat "$log"; exit 1; }
+	kind=$([ "$places" = qemu ] && echo qemu || echo uml)
+	timeout 600 "$vshmem" lab --name $name up --guest $kind -n 2 --pool $name >"$log" 2>&1 || { cat "$log"; exit 1; }
 	inside() { local guest=$1; shift; "$vshmem" lab --name $name exec "$guest" -- "$@"; }
-	run="vshmem run" device=vec0
+	run="vshmem run" device=$([ "$places" = qemu ] && echo eth0 || echo vec0)
 else
 	inside() { shift; unshare --mount --pid --ipc --net --fork --kill-child --mount-proc "$@"; }
 	run="$vshmem run --pool $name" device=lo
@@ -36,8 +37,8 @@ clear() { "$vshmem" rm -a --pool $name >/dev/null 2>&1; }
 pair() {
 	local options=$1 status
 	shift
-	inside 1 env "${ucx[@]}" timeout -s KILL 120 $run $options -- "$programs/tags" 99 serve >"$log.serve" 2>&1 &
-	inside 2 env "${ucx[@]}" timeout -s KILL 120 $run $options -- "$programs/tags" 99 "$@" >"$log" 2>&1
+	inside 1 env "${ucx[@]}" timeout -s KILL 400 $run $options -- "$programs/tags" 99 serve >"$log.serve" 2>&1 &
+	inside 2 env "${ucx[@]}" timeout -s KILL 400 $run $options -- "$programs/tags" 99 "$@" >"$log" 2>&1
 	status=$?
 	wait $!
 	clear
@@ -88,7 +89,7 @@ check "messages, looked at" pair --one-host latency 8 20000
 check "1 GiB, by hash, past the network" streams
 check "  nothing is left" is_empty
 check "$kills processes killed" killed
-if [ "$places" = guests ]; then
+if [ "$places" != containers ]; then
 	[ -x "$programs/mpich_messages" ] || skipped "MPICH over UCX: not built (libmpich-dev)"
 	[ ! -x "$programs/mpich_messages" ] || check "MPICH: messages" launched mpiexec.mpich -hosts guest1,guest2 -n 2 vshmem run --one-host -- "$programs/mpich_messages"
 	[ -x "$programs/heap" ] || skipped "OpenSHMEM over UCX: not built (libopenmpi-dev)"
