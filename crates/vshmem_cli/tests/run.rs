@@ -80,13 +80,17 @@ fn the_smaller_library_is_preloaded_where_it_is_enough() {
     fs::copy(&whole, &sysv).unwrap();
     assert_eq!(preloaded("", &["--share", "all"]), sysv);
     assert_eq!(preloaded("", &["--share", "sem,key=1-9"]), sysv);
-    assert_eq!(preloaded("", &["--share", "all,pthread"]), whole);
+    assert_eq!(preloaded("", &["--share", "all,pthread"]), whole, "it is not there");
+    let posix = library("libvshmem_preload_posix.so");
+    fs::copy(&whole, &posix).unwrap();
+    assert_eq!(preloaded("", &["--share", "all,pthread"]), posix);
+    assert_eq!(preloaded("", &["--one-host"]), whole);
     assert_eq!(
         preloaded(&format!("{sysv}:/lib/x.so"), &["--share", "mq"]),
-        whole.clone() + ":/lib/x.so"
+        posix.clone() + ":/lib/x.so"
     );
     assert_eq!(
-        preloaded(&format!("{whole} /lib/x.so"), &["--share", "all"]),
+        preloaded(&format!("{posix} /lib/x.so"), &["--share", "all"]),
         sysv.clone() + ":/lib/x.so"
     );
 }
@@ -103,8 +107,8 @@ fn of_a_run_inside_a_run_the_inner_library_alone_is_loaded() {
     let run = |share: &'static str| {
         vec![env!("CARGO_BIN_EXE_vshmem"), "run", "--pool", &name.0, "--share", share, "--"]
     };
-    let (whole, sysv) = ("libvshmem_preload.so", "libvshmem_preload_sysv.so");
-    for (outer, inner, library) in [("all", "all,posix", whole), ("all,posix", "all", sysv)] {
+    let (posix, sysv) = ("libvshmem_preload_posix.so", "libvshmem_preload_sysv.so");
+    for (outer, inner, library) in [("all", "all,posix", posix), ("all,posix", "all", sysv)] {
         for between in [&[][..], &["sh", "-c", "exec \"$@\"", "sh"]] {
             let words =
                 [&run(outer)[..], between, &run(inner), &["cat", "/proc/self/maps"]].concat();
