@@ -66,7 +66,7 @@ fn names_descriptor(path: &[u8]) -> bool {
 /// Opens a file by whatever call: an object, or else the kernel's file.
 #[inline]
 pub fn opening(how: Opening, call: impl FnOnce() -> c_int) -> c_int {
-    how.of_object().unwrap_or_else(|| {
+    how.of_object().map(stream::note).unwrap_or_else(|| {
         let file = call();
         if file >= 0 {
             if how.flags & (libc::O_DIRECTORY | libc::O_PATH) != 0 {
@@ -74,7 +74,7 @@ pub fn opening(how: Opening, call: impl FnOnce() -> c_int) -> c_int {
             }
             return checked(how.path, file);
         }
-        how.of_object_after_failure().unwrap_or(file)
+        how.of_object_after_failure().map_or(file, stream::note)
     })
 }
 
@@ -102,6 +102,7 @@ fn checked(path: *const c_char, file: c_int) -> c_int {
 fn opening_stream(
     path: *const c_char,
     mode: *const c_char,
+    _none: *mut FILE,
     call: impl FnOnce() -> *mut FILE,
 ) -> *mut FILE {
     let how = Opening::of_stream(path, mode);
@@ -118,11 +119,11 @@ fn opening_stream(
     }
 }
 
-/// A stream that is opened anew. libc reads its file by itself, so it cannot become one of an
-/// object: ENOTSUP.
+/// A stream that is opened anew.
 fn reopening_stream(
     path: *const c_char,
     mode: *const c_char,
+    stream: *mut FILE,
     call: impl FnOnce() -> *mut FILE,
 ) -> *mut FILE {
     // Without a path it opens none.
@@ -131,11 +132,8 @@ fn reopening_stream(
     }
     let how = Opening::of_stream(path, mode);
     if let Some(file) = how.and_then(|how| how.of_object()) {
-        if file >= 0 {
-            stream::close(file);
-            errno::set(Errno::NOTSUP);
-        }
-        return std::ptr::null_mut();
+        let failed = std::ptr::null_mut();
+        return if file >= 0 { stream::reopen_standard(file, stream) } else { failed };
     }
     checked_stream(path, call())
 }
@@ -188,7 +186,7 @@ macro_rules! streams {
             let stream: *mut FILE = std::ptr::null_mut();
             $(let stream = if $stream.is_null() { stream } else { $stream };)?
             // fopen(3) takes no third argument, and sees none.
-            $way($path, $mode, || {
+            $way($path, $mode, stream, || {
                 next!($symbol: fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE,
                       ($path, $mode, stream), std::ptr::null_mut())
             })
