@@ -226,8 +226,9 @@ static int visit(const char *path, const struct stat *state, int type)
 }
 static int visit_more(const char *path, const struct stat *state, int type, struct FTW *where)
 {
+	(void)state;
 	if (strcmp(path + where->base, wanted) == 0)
-		seen++, kind = type, depth = where->level, base = where->base, errno = (int)state->st_size;
+		seen++, kind = type, depth = where->level, base = where->base;
 	return 0;
 }
 

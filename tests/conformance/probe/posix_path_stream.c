@@ -16,7 +16,9 @@ CASE(posix_path_fopen_modes)
 		say("%s, there: %s", modes[i], made(stream == NULL ? -1 : 0));
 		if (stream) {
 			say("flags %o", fcntl(fileno(stream), F_GETFL) & (O_ACCMODE | O_APPEND));
-			say("%s", fputs("X", stream) >= 0 && fflush(stream) == 0 ? "written" : "not written");
+			say("%s",
+				fputs("X", stream) >= 0 && fflush(stream) == 0 ? "written"
+									       : "not written");
 			fclose(stream);
 		}
 		say("%s", content(path));
@@ -125,7 +127,8 @@ CASE(posix_path_mkstemp_kin)
 
 CASE(posix_path_mkstemp_wrong)
 {
-	char none[] = "/dev/shm/probe", few[] = "/dev/shm/probe-XXXXX", below[] = "/dev/shm/none/XXXXXX";
+	char none[] = "/dev/shm/probe", few[] = "/dev/shm/probe-XXXXX",
+	     below[] = "/dev/shm/none/XXXXXX";
 	char early[] = "/dev/shm/probe-XXXXXX.txt";
 	say("%s", made(mkstemp(none)));
 	say("%s", made(mkstemp(few)));

@@ -1,6 +1,6 @@
-//! Streams of objects: fopen(3) of a path and fdopen(3) of a descriptor. libc's own streams call the
-//! kernel inside libc, where the file behind the descriptor is empty. So such a stream has the
-//! library's calls behind it.
+//! Streams of objects: fopen(3) of a path, fdopen(3) of a descriptor, and the standard ones. libc's
+//! own call the kernel inside libc, where the file behind the descriptor is empty. So such a stream
+//! has the library's calls behind it.
 
 use std::os::raw::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,11 +134,10 @@ pub fn reopen_standard(file: c_int, stream: *mut FILE) -> *mut FILE {
     };
     let number = (0..3).find(is_it);
     let done = number.map(|number| {
-        // SAFETY: a stream of libc's own; the numbers are the program's.
-        unsafe {
-            libc::fflush(stream);
-            super::descriptors::dup2(file, number)
-        }
+        // SAFETY: a stream of libc's own.
+        unsafe { libc::fflush(stream) };
+        let dup2 = || next!(c"dup2": fn(c_int, c_int) -> c_int, (file, number), -1);
+        note(follow::duplicate_to(file, number, dup2))
     });
     errno::untouched(|| close(file));
     match number.filter(|_| done != Some(-1)).and_then(variable_of) {
