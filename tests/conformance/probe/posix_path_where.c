@@ -24,7 +24,8 @@ CASE(posix_path_spellings_made)
 		const char *path = fresh_path(), *other = beside(before[i], base_of(path));
 		close(file_at(other, "hello"));
 		say("%s: %s", before[i], content(path));
-		say("%s %s", got(unlink(other)), content(path));
+		say("%s", got(unlink(other)));
+		say("%s", content(path));
 	}
 }
 
@@ -159,7 +160,8 @@ CASE(posix_path_link_in_the_folder)
 	struct stat state;
 	say("%s", got(lstat(way, &state)));
 	say("a link %s", yes(S_ISLNK(state.st_mode)));
-	say("%s %s", got(unlink(way)), content(path));
+	say("%s", got(unlink(way)));
+	say("%s", content(path));
 }
 
 CASE(posix_path_links_in_a_circle)
