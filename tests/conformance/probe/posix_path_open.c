@@ -149,7 +149,7 @@ CASE(posix_path_bad_pointers)
 {
 	char *nowhere = mmap(
 		NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	munmap(nowhere + PAGE, PAGE);
+	mprotect(nowhere + PAGE, PAGE, PROT_NONE);
 	char *at_end = nowhere + PAGE - 9;
 	memcpy(at_end, "/dev/shm/", 9);
 	const char *bad[] = { NULL, (const char *)1, (const char *)-1, at_end, nowhere + PAGE };
