@@ -47,8 +47,8 @@ void clear_folder(const char *path) { nftw(path, clear, 8, FTW_DEPTH | FTW_PHYS)
 int file_at(const char *path, const char *text)
 {
 	int file = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-	if (file == -1 || write(file, text, strlen(text)) != (ssize_t)strlen(text) ||
-		lseek(file, 0, SEEK_SET) != 0)
+	if (file == -1 || write(file, text, strlen(text)) != (ssize_t)strlen(text)
+		|| lseek(file, 0, SEEK_SET) != 0)
 		broken("a file at a path below /dev/shm: %s", got(-1));
 	return file;
 }

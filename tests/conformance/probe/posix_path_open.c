@@ -24,8 +24,8 @@ CASE(posix_path_shm_open_opens_what_open_made)
 
 CASE(posix_path_flags_and_existence)
 {
-	static const int ways[] = { O_RDONLY, O_WRONLY, O_RDWR, O_RDWR | O_CREAT, O_RDONLY | O_CREAT,
-		O_WRONLY | O_CREAT | O_EXCL, O_RDWR | O_EXCL, O_RDWR | O_TRUNC,
+	static const int ways[] = { O_RDONLY, O_WRONLY, O_RDWR, O_RDWR | O_CREAT,
+		O_RDONLY | O_CREAT, O_WRONLY | O_CREAT | O_EXCL, O_RDWR | O_EXCL, O_RDWR | O_TRUNC,
 		O_WRONLY | O_CREAT | O_TRUNC, O_RDONLY | O_DIRECTORY, O_RDONLY | O_NOFOLLOW,
 		O_WRONLY | O_APPEND, O_RDWR | O_CREAT | O_NOFOLLOW, O_RDWR | O_NONBLOCK,
 		O_RDWR | O_CLOEXEC };
@@ -93,7 +93,8 @@ CASE(posix_path_appends)
 {
 	const char *path = path_of_file("one");
 	int file = open(path, O_WRONLY | O_APPEND), other = open(path, O_WRONLY | O_APPEND);
-	say("%s %s", got(write(file, "two", 3)), got(write(other, "three", 5)));
+	say("%s", got(write(file, "two", 3)));
+	say("%s", got(write(other, "three", 5)));
 	say("%s", content(path));
 }
 
@@ -146,14 +147,16 @@ CASE(posix_path_too_long)
 
 CASE(posix_path_bad_pointers)
 {
-	char *nowhere = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	munmap(nowhere + PAGE, PAGE);
+	char *nowhere = mmap(
+		NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mprotect(nowhere + PAGE, PAGE, PROT_NONE);
 	char *at_end = nowhere + PAGE - 9;
 	memcpy(at_end, "/dev/shm/", 9);
 	const char *bad[] = { NULL, (const char *)1, (const char *)-1, at_end, nowhere + PAGE };
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct stat state;
-		say("%zu: %s %s", i, got(open(bad[i], O_RDWR | O_CREAT, 0600)), got(stat(bad[i], &state)));
+		say("%zu: %s %s", i, got(open(bad[i], O_RDWR | O_CREAT, 0600)),
+			got(stat(bad[i], &state)));
 		say("%s %s", got(unlink(bad[i])), got(rename(bad[i], "/dev/shm/probe-none")));
 	}
 	const char *path = path_of_file("x");
@@ -214,7 +217,8 @@ CASE(posix_path_sendfile)
 	say("%ld bytes, then at %ld", (long)size_of(to), (long)at);
 	say("behind the end: %s", got(sendfile(to, from, &at, 11)));
 	say("for writing alone: %s", got(sendfile(to, open(path_of_file("x"), O_WRONLY), NULL, 1)));
-	say("to one for reading: %s", got(sendfile(open(path_of_file("x"), O_RDONLY), from, NULL, 1)));
+	say("to one for reading: %s",
+		got(sendfile(open(path_of_file("x"), O_RDONLY), from, NULL, 1)));
 }
 
 CASE(posix_path_fork_and_exec_keep_it)
@@ -244,7 +248,8 @@ CASE(posix_path_other_user)
 		say("access %s %s", got(access(path, R_OK)), got(access(path, F_OK)));
 		say_path("stat", path);
 		say("unlink %s chmod %s", got(unlink(path)), got(chmod(path, 0777)));
-		say("chown %s rename %s", got(chown(path, NOBODY, -1)), got(rename(path, fresh_path())));
+		say("chown %s rename %s", got(chown(path, NOBODY, -1)),
+			got(rename(path, fresh_path())));
 		say("truncate %s", got(truncate(path, 0)));
 		const char *own = path_of_file("own");
 		struct stat state;

@@ -26,7 +26,8 @@ CASE(posix_path_stat_agrees_with_fstat)
 		broken("stat");
 	say("inode %s device %s", yes(one.st_ino == other.st_ino), yes(one.st_dev == other.st_dev));
 	say("device of the folder %s", yes(one.st_dev == folder.st_dev));
-	say("mode %s size %s", yes(one.st_mode == other.st_mode), yes(one.st_size == other.st_size));
+	say("mode %s size %s", yes(one.st_mode == other.st_mode),
+		yes(one.st_size == other.st_size));
 	say("owner %s %s", yes(one.st_uid == other.st_uid), yes(one.st_gid == other.st_gid));
 	say("times %s", yes(one.st_mtime == other.st_mtime && one.st_ctime == other.st_ctime));
 	say("blocks %s of %ld", yes(one.st_blocks == other.st_blocks), (long)one.st_blksize);
@@ -40,7 +41,8 @@ CASE(posix_path_all_ways_to_ask)
 	struct statx e;
 	int folder = open("/dev/shm", O_RDONLY | O_DIRECTORY);
 	say("%s %s", got(stat(path, &a)), got(lstat(path, &b)));
-	say("%s %s", got(fstatat(AT_FDCWD, path, &c, 0)), got(fstatat(folder, base_of(path), &d, 0)));
+	say("%s %s", got(fstatat(AT_FDCWD, path, &c, 0)),
+		got(fstatat(folder, base_of(path), &d, 0)));
 	say("%s", got(statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &e)));
 	say("%s", yes(a.st_ino == b.st_ino && b.st_ino == c.st_ino && c.st_ino == d.st_ino));
 	say("%s", yes(e.stx_ino == a.st_ino && e.stx_size == 5 && e.stx_mode == a.st_mode));
@@ -79,12 +81,14 @@ CASE(posix_path_statfs)
 	const char *path = path_of_file("x");
 	say("%s %s", got(statfs(path, &state)), got(statfs("/dev/shm", &folder)));
 	say("tmpfs %s", yes(state.f_type == 0x01021994 && folder.f_type == 0x01021994));
-	say("%s %ld %ld", yes(state.f_blocks == folder.f_blocks), (long)state.f_bsize, (long)state.f_namelen);
+	say("%s %ld %ld", yes(state.f_blocks == folder.f_blocks), (long)state.f_bsize,
+		(long)state.f_namelen);
 	say("%s", yes(state.f_bfree <= state.f_blocks && state.f_bavail > 0));
 	say("%s", got(statvfs(path, &other)));
 	say("%lu %lu", other.f_bsize, other.f_namemax);
 	say("%s", yes(other.f_blocks == state.f_blocks));
-	say("none: %s %s", got(statfs(beside(path, "x"), &state)), got(statvfs(beside(path, "x"), &other)));
+	say("none: %s %s", got(statfs(beside(path, "x"), &state)),
+		got(statvfs(beside(path, "x"), &other)));
 	say("below: %s", got(statfs(beside(path, "/x"), &state)));
 }
 

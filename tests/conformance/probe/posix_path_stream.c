@@ -16,7 +16,9 @@ CASE(posix_path_fopen_modes)
 		say("%s, there: %s", modes[i], made(stream == NULL ? -1 : 0));
 		if (stream) {
 			say("flags %o", fcntl(fileno(stream), F_GETFL) & (O_ACCMODE | O_APPEND));
-			say("%s", fputs("X", stream) >= 0 && fflush(stream) == 0 ? "written" : "not written");
+			say("%s",
+				fputs("X", stream) >= 0 && fflush(stream) == 0 ? "written"
+									       : "not written");
 			fclose(stream);
 		}
 		say("%s", content(path));
@@ -125,11 +127,96 @@ CASE(posix_path_mkstemp_kin)
 
 CASE(posix_path_mkstemp_wrong)
 {
-	char none[] = "/dev/shm/probe", few[] = "/dev/shm/probe-XXXXX", below[] = "/dev/shm/none/XXXXXX";
+	char none[] = "/dev/shm/probe", few[] = "/dev/shm/probe-XXXXX",
+	     below[] = "/dev/shm/none/XXXXXX";
 	char early[] = "/dev/shm/probe-XXXXXX.txt";
 	say("%s", made(mkstemp(none)));
 	say("%s", made(mkstemp(few)));
 	say("%s", made(mkstemp(below)));
 	say("%s", made(mkstemp(early)));
 	say("%s", made(mkstemps(early, 5)));
+}
+
+/* Runs in a child whose standard output, its number 1, is the role's to set. */
+static const char *printed(void (*role)(const char *path))
+{
+	const char *path = path_of_file("");
+	pid_t child = fork();
+	if (child == 0) {
+		role(path);
+		printf("number %d\n", 1);
+		exit(0);
+	}
+	say("%s", ended(finish(child)));
+	return content(path);
+}
+
+static void by_dup2(const char *path) { dup2(open(path, O_WRONLY), 1); }
+static void by_number(const char *path)
+{
+	close(1);
+	open(path, O_WRONLY);
+}
+static void by_freopen(const char *path)
+{
+	if (freopen(path, "w", stdout) != stdout)
+		_exit(9);
+}
+static void there_and_back(const char *path)
+{
+	int before = dup(1);
+	dup2(open(path, O_WRONLY), 1);
+	printf("in the object\n");
+	fflush(stdout);
+	dup2(before, 1);
+	fclose(stdout);
+	exit(0);
+}
+
+CASE(posix_path_standard_output)
+{
+	say("dup2: %s", printed(by_dup2));
+	say("close and open: %s", printed(by_number));
+	say("freopen: %s", printed(by_freopen));
+	say("there and back: %s", printed(there_and_back));
+}
+
+CASE(posix_path_standard_streams_of_a_program)
+{
+	const char *path = path_of_file("3\n1\n2\n"), *sorted = path_of_file("");
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(open(path, O_RDONLY), 0);
+		dup2(open(sorted, O_WRONLY), 1);
+		execlp("sort", "sort", NULL);
+		_exit(9);
+	}
+	say("%s", ended(finish(child)));
+	say("%s", content(sorted));
+}
+
+CASE(posix_path_standard_error)
+{
+	const char *path = path_of_file("");
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(open(path, O_WRONLY), 2);
+		fprintf(stderr, "at once");
+		_exit(0);
+	}
+	say("%s", ended(finish(child)));
+	say("%s", content(path));
+}
+
+CASE(posix_path_standard_input)
+{
+	const char *path = path_of_file("7 lines");
+	pid_t child = fork();
+	if (child == 0) {
+		int number = 0;
+		if (freopen(path, "r", stdin) != stdin || scanf("%d", &number) != 1)
+			_exit(1);
+		_exit(number == 7 && getchar() == ' ' ? 0 : 2);
+	}
+	say("%s", ended(finish(child)));
 }

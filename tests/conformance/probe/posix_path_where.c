@@ -7,8 +7,8 @@ CASE(posix_path_spellings)
 {
 	const char *path = path_of_file("hello");
 	static const char *before[] = { "//dev/shm/", "/dev//shm/", "/./dev/shm/", "/dev/./shm/./",
-		"/dev/../dev/shm/", "/tmp/../dev/shm/", "/dev/shm/../shm/", "/dev/shm//", "/DEV/shm/",
-		"/dev/shmx/" };
+		"/dev/../dev/shm/", "/tmp/../dev/shm/", "/dev/shm/../shm/", "/dev/shm//",
+		"/DEV/shm/", "/dev/shmx/" };
 	for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
 		const char *other = beside(before[i], base_of(path));
 		struct stat state;
@@ -24,7 +24,8 @@ CASE(posix_path_spellings_made)
 		const char *path = fresh_path(), *other = beside(before[i], base_of(path));
 		close(file_at(other, "hello"));
 		say("%s: %s", before[i], content(path));
-		say("%s %s", got(unlink(other)), content(path));
+		say("%s", got(unlink(other)));
+		say("%s", content(path));
 	}
 }
 
@@ -50,7 +51,8 @@ CASE(posix_path_fchdir)
 	int there = open("/dev/shm", O_RDONLY | O_DIRECTORY), before = open(".", O_RDONLY);
 	say("%s", got(fchdir(there)));
 	say("%s", content(base_of(path)));
-	say("%s %s", got(rename(base_of(path), "probe-renamed")), content("/dev/shm/probe-renamed"));
+	say("%s %s", got(rename(base_of(path), "probe-renamed")),
+		content("/dev/shm/probe-renamed"));
 	say("%s", got(unlink("probe-renamed")));
 	say("%s", got(fchdir(before)));
 	say("%s", content(base_of(path)));
@@ -158,7 +160,8 @@ CASE(posix_path_link_in_the_folder)
 	struct stat state;
 	say("%s", got(lstat(way, &state)));
 	say("a link %s", yes(S_ISLNK(state.st_mode)));
-	say("%s %s", got(unlink(way)), content(path));
+	say("%s", got(unlink(way)));
+	say("%s", content(path));
 }
 
 CASE(posix_path_links_in_a_circle)
@@ -205,7 +208,8 @@ CASE(posix_path_vfork)
 	for (int i = 0; i < 2; i++) {
 		pid_t child = vfork();
 		if (child == 0) {
-			execl("/usr/bin/test", "test", "-e", i ? "/dev/shm/probe-none" : path, NULL);
+			execl("/usr/bin/test", "test", "-e", i ? "/dev/shm/probe-none" : path,
+				NULL);
 			_exit(9);
 		}
 		say("%s", ended(finish(child)));

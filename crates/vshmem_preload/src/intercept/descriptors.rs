@@ -5,6 +5,7 @@
 
 use libc::{c_int, c_uint, off_t};
 
+use crate::intercept::stream;
 use vshmem_process::next::next;
 use vshmem_process::posix::follow;
 
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn closefrom(first: c_int) {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup(file: c_int) -> c_int {
-    follow::duplicate(file, || next!(c"dup": fn(c_int) -> c_int, (file), -1))
+    stream::note(follow::duplicate(file, || next!(c"dup": fn(c_int) -> c_int, (file), -1)))
 }
 
 /// dup2(2).
@@ -55,11 +56,11 @@ pub unsafe extern "C" fn dup(file: c_int) -> c_int {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(file: c_int, number: c_int) -> c_int {
-    follow::duplicate_to(
+    stream::note(follow::duplicate_to(
         file,
         number,
         || next!(c"dup2": fn(c_int, c_int) -> c_int, (file, number), -1),
-    )
+    ))
 }
 
 /// dup3(2).
@@ -68,11 +69,11 @@ pub unsafe extern "C" fn dup2(file: c_int, number: c_int) -> c_int {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(file: c_int, number: c_int, flags: c_int) -> c_int {
-    follow::duplicate_to(
+    stream::note(follow::duplicate_to(
         file,
         number,
         || next!(c"dup3": fn(c_int, c_int, c_int) -> c_int, (file, number, flags), -1),
-    )
+    ))
 }
 
 /// fcntl(2). The last argument is C's variadic one.

@@ -67,7 +67,7 @@ fn names_descriptor(path: &[u8]) -> bool {
 /// Opens a file by whatever call: an object, or else the kernel's file.
 #[inline]
 pub fn opening(how: Opening, call: impl FnOnce() -> c_int) -> c_int {
-    how.of_object().unwrap_or_else(|| {
+    how.of_object().map(stream::note).unwrap_or_else(|| {
         let file = one_host::opened(how.path, how.flags, call());
         if file >= 0 {
             if how.flags & (libc::O_DIRECTORY | libc::O_PATH) != 0 {
@@ -75,7 +75,7 @@ pub fn opening(how: Opening, call: impl FnOnce() -> c_int) -> c_int {
             }
             return checked(how.path, file);
         }
-        how.of_object_after_failure().unwrap_or(file)
+        how.of_object_after_failure().map_or(file, stream::note)
     })
 }
 
@@ -103,6 +103,7 @@ fn checked(path: *const c_char, file: c_int) -> c_int {
 fn opening_stream(
     path: *const c_char,
     mode: *const c_char,
+    _none: *mut FILE,
     call: impl FnOnce() -> *mut FILE,
 ) -> *mut FILE {
     let how = Opening::of_stream(path, mode);
@@ -122,11 +123,11 @@ fn opening_stream(
     }
 }
 
-/// A stream that is opened anew. libc reads its file by itself, so it cannot become one of an
-/// object: ENOTSUP.
+/// A stream that is opened anew.
 fn reopening_stream(
     path: *const c_char,
     mode: *const c_char,
+    stream: *mut FILE,
     call: impl FnOnce() -> *mut FILE,
 ) -> *mut FILE {
     // Without a path it opens none.
@@ -135,11 +136,8 @@ fn reopening_stream(
     }
     let how = Opening::of_stream(path, mode);
     if let Some(file) = how.and_then(|how| how.of_object()) {
-        if file >= 0 {
-            stream::close(file);
-            errno::set(Errno::NOTSUP);
-        }
-        return std::ptr::null_mut();
+        let failed = std::ptr::null_mut();
+        return if file >= 0 { stream::reopen_standard(file, stream) } else { failed };
     }
     checked_stream(path, call())
 }
@@ -192,7 +190,7 @@ macro_rules! streams {
             let stream: *mut FILE = std::ptr::null_mut();
             $(let stream = if $stream.is_null() { stream } else { $stream };)?
             // fopen(3) takes no third argument, and sees none.
-            $way($path, $mode, || {
+            $way($path, $mode, stream, || {
                 next!($symbol: fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE,
                       ($path, $mode, stream), std::ptr::null_mut())
             })

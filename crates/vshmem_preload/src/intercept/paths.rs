@@ -2,7 +2,7 @@
 
 use libc::{c_char, c_int, c_uint, c_void, gid_t, mode_t, off_t, size_t, ssize_t, uid_t};
 
-use vshmem_process::dev_shm::calls::{self, Attributes, Path};
+use vshmem_process::dev_shm::calls::{self, Path};
 use vshmem_process::dev_shm::{find, renaming, status};
 use vshmem_process::next::next;
 
@@ -132,15 +132,15 @@ symbols! {
     getxattr c"getxattr" (
         path: *const c_char, name: *const c_char, into: *mut c_void, bytes: size_t
     ) -> ssize_t:
-        |call| calls::attributes(Path::here(path), Attributes::Get, call);
+        |call| calls::attribute(Path::here(path), name, call);
     lgetxattr c"lgetxattr" (
         path: *const c_char, name: *const c_char, into: *mut c_void, bytes: size_t
     ) -> ssize_t:
-        |call| calls::attributes(Path::of_link(path), Attributes::Get, call);
+        |call| calls::attribute(Path::of_link(path), name, call);
     listxattr c"listxattr" (path: *const c_char, into: *mut c_char, bytes: size_t) -> ssize_t:
-        |call| calls::attributes(Path::here(path), Attributes::List, call);
+        |call| calls::attributes(Path::here(path), call);
     llistxattr c"llistxattr" (path: *const c_char, into: *mut c_char, bytes: size_t) -> ssize_t:
-        |call| calls::attributes(Path::of_link(path), Attributes::List, call);
+        |call| calls::attributes(Path::of_link(path), call);
 
     statfs c"statfs" (path: *const c_char, into: *mut libc::statfs) -> c_int:
         |call| status::by_path(Path::here(path), into, call);

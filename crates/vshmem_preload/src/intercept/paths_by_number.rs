@@ -65,16 +65,21 @@ pub unsafe fn on_paths(number: c_long, words: [usize; 6]) -> Option<c_long> {
     })
 }
 
-/// Those that begin with the path.
+/// Those that begin with the path, and renameat(2).
 ///
 /// # Safety
 /// As for the call of that number.
 unsafe fn from_here(number: c_long, words: [usize; 6]) -> Option<c_long> {
-    let [a, b, ..] = words;
+    let [a, b, c, d, ..] = words;
     let text = a as *const c_char;
     // SAFETY: the arguments are those that the program has passed for the call of this number.
     let by_int = || unsafe { pass_on(number, words) as c_int };
     Some(match number {
+        libc::SYS_renameat => {
+            let from = paths::link_from(a as c_int, b as *const c_char);
+            let to = paths::link_from(c as c_int, d as *const c_char);
+            renaming::rename(from, to, 0, by_int).into()
+        }
         libc::SYS_truncate => calls::truncate(text, b as libc::off_t, by_int).into(),
         libc::SYS_statfs => {
             status::by_path(Path::here(text), b as *mut libc::statfs, by_int).into()
@@ -112,11 +117,6 @@ unsafe fn old(number: c_long, words: [usize; 6]) -> Option<c_long> {
         libc::SYS_unlink => calls::unlink(link, by_int).into(),
         libc::SYS_rmdir => calls::directory_alone(link, by_int).into(),
         libc::SYS_rename => renaming::rename(link, other, 0, by_int).into(),
-        libc::SYS_renameat => {
-            let from = paths::link_from(a as c_int, b as *const c_char);
-            let to = paths::link_from(c as c_int, words[3] as *const c_char);
-            renaming::rename(from, to, 0, by_int).into()
-        }
         libc::SYS_link => renaming::link(link, other, by_int).into(),
         libc::SYS_chmod => calls::set_mode(path, b as u32, by_int).into(),
         libc::SYS_chown => calls::set_owner(path, b as u32, c as u32, by_int).into(),

@@ -7,6 +7,7 @@ use super::find::{self, Found, NO_DIRECTORY};
 use super::names::Name;
 use crate::errno;
 use crate::mapping::user;
+use crate::next::system_call;
 use crate::object_descriptors::Object;
 use crate::one_host::paths as one_host;
 use crate::posix::state::{self, FileState};
@@ -223,26 +224,26 @@ pub fn make_other(path: Path, kernel: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-/// What extended attributes are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attributes {
-    /// getxattr(2): an object has none.
-    Get,
-    /// listxattr(2).
-    List,
-    /// setxattr(2), removexattr(2).
-    Set,
+/// getxattr(2) and its kin: an object has no attributes.
+#[inline]
+pub fn attribute(path: Path, name: *const c_char, kernel: impl FnOnce() -> isize) -> isize {
+    on_existing(path, || kernel() as i64, |_, _| Err(no_attribute(name))) as isize
 }
 
-/// getxattr(2) and its kin.
+/// As /dev/shm says it, which may have none at all.
+fn no_attribute(name: *const c_char) -> Errno {
+    let words = [directory::PATH.as_ptr().addr(), name.addr(), 0, 0];
+    // SAFETY: the path is a C string, the name is the kernel's to check, and nothing is written.
+    match unsafe { system_call(libc::SYS_getxattr, words) } {
+        -1 => Errno::from_raw_os_error(errno::get()),
+        _ => Errno::NODATA,
+    }
+}
+
+/// listxattr(2) and its kin.
 #[inline]
-pub fn attributes(path: Path, what: Attributes, kernel: impl FnOnce() -> isize) -> isize {
-    let answer = |_: &Name, _| match what {
-        Attributes::Get => Err(Errno::NODATA),
-        Attributes::List => Ok(0),
-        Attributes::Set => Err(Errno::OPNOTSUPP),
-    };
-    on_existing(path, || kernel() as i64, answer) as isize
+pub fn attributes(path: Path, kernel: impl FnOnce() -> isize) -> isize {
+    on_existing(path, || kernel() as i64, |_, _| Ok(0)) as isize
 }
 
 /// The object's name, for realpath(3): `None` where libc's answer counts.

@@ -10,7 +10,7 @@ use libc::{DIR, c_int, dirent64};
 use vshmem_ipc::Kind;
 
 use super::find;
-use super::names;
+use super::names::Name;
 use crate::errno;
 use crate::posix::state::inode_of;
 use crate::session::cancel::uncancelled;
@@ -91,7 +91,7 @@ fn objects() -> Vec<(Vec<u8>, i32)> {
             let id = client.id_of(row).ok()?;
             Some((client.posix_shm_name(id).ok()?, id))
         });
-        let mut objects: Vec<_> = named.filter(|(name, _)| names::is_the_pools(name)).collect();
+        let mut objects: Vec<_> = named.filter(|(name, _)| Name::of(name).is_some()).collect();
         objects.sort_unstable();
         objects.dedup_by(|one, other| one.0 == other.0);
         Some(objects)

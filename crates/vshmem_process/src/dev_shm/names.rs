@@ -18,9 +18,11 @@ pub struct Name {
 }
 
 impl Name {
-    /// `None` where that name is the kernel's, or none.
+    /// `None` where that name is the kernel's, or none: what a hostile member has written into the
+    /// pool must not lead a program elsewhere.
     pub fn of(name: &[u8]) -> Option<Self> {
-        if matches!(name, b"" | b"." | b"..") || !is_the_pools(name) {
+        let is_none = matches!(name, b"" | b"." | b"..") || name.contains(&b'/');
+        if is_none || name.contains(&0) || !is_the_pools(name) {
             return None;
         }
         let mut bytes = [0; NAME_BYTES];
@@ -35,12 +37,28 @@ impl Name {
 }
 
 /// Whether a name is the pool's to have.
-pub fn is_the_pools(name: &[u8]) -> bool {
+fn is_the_pools(name: &[u8]) -> bool {
     if OF_POOLS.iter().any(|beginning| name.starts_with(beginning)) {
         return false;
     }
     match name.strip_prefix(SEMAPHORE) {
         Some(name) => route::posix_in_pool(Posix::Semaphore) && route::takes_name(name),
         None => route::takes_name(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pools_and_what_is_no_name_are_not_the_pools() {
+        for name in ["x", "vshmem", "a.vshmem.b", "..."] {
+            assert_eq!(Name::of(name.as_bytes()).unwrap().bytes(), name.as_bytes());
+        }
+        let others = ["", ".", "..", "a/b", "../x", "a\0b", "vshmem.x", "vshmem-wait", ".vshmem-x"];
+        for name in others.into_iter().chain([&*"x".repeat(256), "sem.x"]) {
+            assert!(Name::of(name.as_bytes()).is_none(), "{name}");
+        }
     }
 }

@@ -15,6 +15,9 @@ use crate::next::system_call;
 /// small stacks.
 const MOST: usize = 512;
 
+/// No program has memory from there on.
+const END_OF_ADDRESSES: usize = 1 << 57;
+
 /// Reads bytes one after the other, each page of them once it is known to be good.
 struct Bytes {
     at: *const u8,
@@ -35,7 +38,7 @@ impl Bytes {
 
     fn check(&mut self) -> Option<()> {
         let page = self.at.addr() / PAGE;
-        if page == 0 {
+        if page == 0 || page >= END_OF_ADDRESSES / PAGE {
             return None;
         }
         let is_good = || user::check(self.at, 1, false).is_ok();
