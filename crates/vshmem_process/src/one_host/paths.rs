@@ -179,18 +179,31 @@ fn stand_in(path: &[u8]) -> Result<Option<StandIn>, Errno> {
         }
         _ => {}
     }
-    let Some((named, behind)) = path.strip_prefix(b"/proc/").and_then(number) else {
-        return Ok(None);
-    };
-    let Some(named) = WidePid::of(named) else { return Ok(None) };
-    match pids::elsewhere(named) {
-        None => {
-            let behind = std::str::from_utf8(behind).map_err(|_| Errno::NOENT)?;
-            Ok(Some(StandIn::Path(Text::of(format_args!("/proc/{}{behind}", named.pid)))))
-        }
-        Some(None) => Err(Errno::NOENT),
-        Some(Some(process)) => elsewhere(named, process, behind).map(Some),
+    let Some(rest) = path.strip_prefix(b"/proc/") else { return Ok(None) };
+    match number(rest).and_then(|(named, behind)| Some((WidePid::of(named)?, behind))) {
+        None => Ok(thread(path)),
+        Some((named, behind)) => match pids::elsewhere(named) {
+            // Its path may name a thread as well.
+            None => Ok(joined(b"/proc/", named, behind)
+                .map(|own| thread(own.used()).unwrap_or(StandIn::Path(own)))),
+            Some(None) => Err(Errno::NOENT),
+            Some(Some(process)) => elsewhere(named, process, behind).map(Some),
+        },
     }
+}
+
+/// A path with the kernel's number of a process or thread of this domain.
+fn joined(before: &[u8], named: WidePid, behind: &[u8]) -> Option<Text> {
+    let [before, behind] = [before, behind].map(|text| std::str::from_utf8(text).ok());
+    Some(Text::of(format_args!("{}{}{}", before?, named.pid, behind?)))
+}
+
+/// Of a path in /proc that names a thread by a number of this library's: with the kernel's.
+fn thread(path: &[u8]) -> Option<StandIn> {
+    const BEFORE: &[u8] = b"/task/";
+    let at = path.windows(BEFORE.len()).position(|part| part == BEFORE)? + BEFORE.len();
+    let (named, behind) = number(&path[at..])?;
+    joined(&path[..at], WidePid::of(named)?, behind).map(StandIn::Path)
 }
 
 /// What /proc shows of a process of another domain.
