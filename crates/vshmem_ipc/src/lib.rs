@@ -79,6 +79,7 @@ pub use rustix::io::Errno;
 pub use sem::status::{SemInfo, SetStat};
 pub use shm::posix::object::{PosixOpen, PosixShmStat};
 pub use shm::posix::open::Beginning;
+pub use shm::posix::places::SeenPlace;
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
 pub use shm::suspend::Suspended;
 pub use vshmem_sync::{

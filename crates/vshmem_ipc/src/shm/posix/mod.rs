@@ -7,6 +7,7 @@
 pub(crate) mod descriptors;
 pub(crate) mod object;
 pub(crate) mod open;
+pub(crate) mod places;
 pub(crate) mod size;
 pub(crate) mod status;
 pub(crate) mod unlink;
