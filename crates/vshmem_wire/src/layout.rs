@@ -1,8 +1,9 @@
 //! Where the tables of a pool lie.
 
 use crate::{
-    AttachSlot, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, LockRow, MsgSlot, PAGE_BYTES, Place,
-    RawCell, Registry, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UndoSlot, UnitMeta,
+    AttachSlot, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, LockRow, MsgSlot, PAGE_BYTES,
+    Place, RawCell, Registry, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UndoSlot,
+    UnitMeta,
 };
 
 /// The places of `count` structures of one type, one behind the other.

@@ -54,7 +54,8 @@ pub use name::{AttachCount, NAME_BYTES, ObjectKey, ObjectName};
 pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{
     ATTACHED_QUEUE, AttachSlot, MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MsgSlot,
-    ObjectHeader, ObjectState, PERM_BITS, PLACES, PlaceHint, QUEUE_PRIORITIES, QueueMode, SemSlot, ShmSlot, UndoSlot,
+    ObjectHeader, ObjectState, PERM_BITS, PLACES, PlaceHint, QUEUE_PRIORITIES, QueueMode, SemSlot,
+    ShmSlot, UndoSlot,
 };
 pub use place::{At, Place};
 pub use registry::{PAGE_BINS, Registry};

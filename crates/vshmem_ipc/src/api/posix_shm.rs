@@ -102,12 +102,7 @@ impl Client {
     ///
     /// # Errors
     /// EINVAL when there is no such object.
-    pub fn posix_shm_note_place(
-        &self,
-        id: i32,
-        seen: SeenPlace,
-        file: u32,
-    ) -> Result<bool, Errno> {
+    pub fn posix_shm_note_place(&self, id: i32, seen: SeenPlace, file: u32) -> Result<bool, Errno> {
         answer(self.pool(), places::note(&self.context, id, seen, file))
     }
 

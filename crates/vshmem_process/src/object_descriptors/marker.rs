@@ -145,9 +145,8 @@ impl Signer {
             Object::Queue(id) => (1, id),
         };
         // A file of shared memory may be open in several ways: the kernel knows in which.
-        let rights = signed(*object, *access).map_or(0, |access| {
-            u64::from(access.read) << 33 | u64::from(access.write) << 34
-        });
+        let rights = signed(*object, *access)
+            .map_or(0, |access| u64::from(access.read) << 33 | u64::from(access.write) << 34);
         let halves = |bytes: [u8; 16]| {
             let both = u128::from_be_bytes(bytes);
             [(both >> 64) as u64, both as u64]
@@ -385,8 +384,7 @@ mod tests {
         for end in ["-mq-05-rw", "-mq-5-wr", "-sem-5-rw", "-mq-5-rw-", "-shm-5-rw", "-shm-05"] {
             assert_eq!(parsed(&format!("{end}-{signature}")), None, "{end}");
         }
-        for end in ["", "-shm", "-shm-5", "-mq-5-rw", "-mq-5-rw-ab", "-mq-5-rw-+0000000000000ab"]
-        {
+        for end in ["", "-shm", "-shm-5", "-mq-5-rw", "-mq-5-rw-ab", "-mq-5-rw-+0000000000000ab"] {
             assert_eq!(parsed(end), None, "{end}");
         }
     }
@@ -417,7 +415,8 @@ mod tests {
 
     #[test]
     fn the_file_behind_a_descriptor_can_neither_be_written_nor_grow() {
-        let (file, made) = make(&SIGNER, Object::SharedMemory(16385), BOTH, 9, Some(0o600)).unwrap();
+        let (file, made) =
+            make(&SIGNER, Object::SharedMemory(16385), BOTH, 9, Some(0o600)).unwrap();
         assert_eq!(identity_of(file.as_raw_fd()), Some(made.identity));
         assert_eq!(rustix::io::write(&file, b"x"), Err(rustix::io::Errno::PERM));
         assert_eq!(rustix::fs::ftruncate(&file, 1), Err(rustix::io::Errno::PERM));

@@ -13,8 +13,8 @@ use vshmem_session::Session;
 
 use super::marker::{self, Signer};
 use super::table::{Access, Descriptor, Object};
-use crate::next::system_call;
 use crate::errno;
+use crate::next::system_call;
 
 /// How often another process may be faster to note a file.
 const MOST_TRIES: u32 = 64;

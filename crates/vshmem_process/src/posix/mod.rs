@@ -5,6 +5,7 @@
 
 pub mod adopt;
 pub mod follow;
+pub mod locks;
 pub mod map;
 pub mod mq_notify;
 pub mod name;
