@@ -164,24 +164,33 @@ fn give_up_in(
     if rows::replace(txn, context, &found.own, place, &pieces)?.is_err() {
         return Ok(Abandon(Errno::NOLCK));
     }
+    *rung = grant_if_free(txn, context, &want, others)?;
+    Ok(Commit(Given::Up))
+}
+
+/// Grants a want, if nothing is in its way any more. Returns the domain that is to be rung, as
+/// others want something of it.
+fn grant_if_free(
+    txn: &mut Txn<'_>,
+    context: &Context,
+    want: &Row,
+    others: bool,
+) -> Result<Option<u32>, Fault> {
     let found = rows::find(txn, context, want.of, want.place, (want.range, want.mode))?;
-    if !found.against.is_empty() {
-        return Ok(Commit(Given::Up));
-    }
     let mut pieces = rows::pieces_of(&found.own);
-    if pieces.raise(want.range, want.mode).is_err()
-        || rows::replace(txn, context, &found.own, (want.of, want.place, want.file), &pieces)?
-            .is_err()
-    {
-        // The client finds it free, and is told that there is no room for it.
-        return Ok(Commit(Given::Up));
+    let place = (want.of, want.place, want.file);
+    // Where there is no room for it, the client finds it free, and is told so itself.
+    let is_granted = found.against.is_empty()
+        && pieces.raise(want.range, want.mode).is_ok()
+        && rows::replace(txn, context, &found.own, place, &pieces)?.is_ok();
+    if !is_granted {
+        return Ok(None);
     }
-    rows::write(txn, context, &Row { answer: LockAnswer::Granted, ..want })?;
+    rows::write(txn, context, &Row { answer: LockAnswer::Granted, ..*want })?;
     if others {
         rows::ring(txn, context, want.place.domain)?;
-        *rung = Some(want.place.domain);
     }
-    Ok(Commit(Given::Up))
+    Ok(others.then_some(want.place.domain))
 }
 
 /// Says that a lock is held which is in the way, to a client that does not wait.
@@ -211,17 +220,22 @@ pub(crate) fn refuse(
 pub(crate) fn forget_place(context: &Context, recall: &Recall) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
+    let mut rung = None;
     change(context, &lock_context, "lock-forget", |txn| {
         let what = (recall.range, recall.mode);
         let found = rows::find(txn, context, recall.want.of, recall.place, what)?;
         for row in &found.own {
             rows::free(txn, context, row)?;
         }
+        rung = match current_want(txn, context, recall)? {
+            Some(want) => grant_if_free(txn, context, &want, true)?,
+            None => None,
+        };
         Ok(Commit(()))
     })?;
     drop(slot_guard);
     wake::wake_cell(context, rows::answer_cell(context, recall.want.index)?)?;
-    Ok(())
+    wake_agents(context, rung.as_slice())
 }
 
 fn own_cell(

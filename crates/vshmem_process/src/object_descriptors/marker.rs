@@ -340,6 +340,14 @@ pub fn path_of(pid: Option<u32>, file: u32) -> [u8; MOST] {
     path.bytes
 }
 
+/// Where /proc shows the locks of a descriptor of this process: it ends with a null.
+pub fn path_of_locks(file: u32) -> [u8; MOST] {
+    let mut path = Name { bytes: [0; MOST], used: 0 };
+    path.put(b"/proc/self/fdinfo/");
+    path.put_number(file);
+    path.bytes
+}
+
 /// The name of a memfd, as /proc shows it.
 fn shown_name(file: c_int, into: &mut [u8; 128]) -> Option<&[u8]> {
     let path = path_of(None, u32::try_from(file).ok()?);

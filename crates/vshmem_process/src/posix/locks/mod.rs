@@ -6,11 +6,13 @@
 //! added here is that other domains are kept away: the file's *place* has to have a claim for a lock
 //! in the pool, before the lock is asked for and while it is held (`vshmem_ipc::LockRequest`).
 //!
-//! From below: `kernel` asks the kernel; `claim` gets the claim; `set` and `get` are the calls.
+//! From below: `kernel` asks the kernel; `prior` is what is held before a wait; `claim`
+//! gets the claim; `set` and `get` are the calls.
 
 mod claim;
 mod get;
 mod kernel;
+mod prior;
 mod set;
 
 use libc::{c_int, off_t};

@@ -8,6 +8,7 @@ use vshmem_mem::sleep_shortly;
 
 use super::claim::{self, Had};
 use super::kernel::{Kernel, Locks};
+use super::prior::Prior;
 use crate::session::current;
 use crate::{errno, process};
 
@@ -47,13 +48,18 @@ pub(super) fn lock(
                 if !request.blocks {
                     return Err(Errno::AGAIN);
                 }
+                let prior = Prior::of(kernel);
                 if wait() == -1 {
                     return Err(Errno::from_raw_os_error(errno::get()));
                 }
                 if errno::untouched(|| is_claimed_now(client, request))? {
                     return Ok(());
                 }
-                give_up(client, kernel, request)?;
+                match prior {
+                    // Nothing may be held while this thread waits for others.
+                    Some(prior) => prior.restore(kernel, request)?,
+                    None => give_up(client, kernel, request)?,
+                }
             }
             Err(other) => {
                 errno::untouched(|| claim::give_back(client, had));
