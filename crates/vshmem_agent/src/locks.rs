@@ -1,5 +1,5 @@
 //! File locks on objects: what places of this domain may grant, and places of others want
-//! (docs/internals/decisions/0050).
+//! (docs/internals/decisions/0048).
 //!
 //! A thread of its own, as asking the kernel about a lock takes the files of programs. It takes the
 //! lock that is wanted itself, for a moment: if it gets it, no program of the domain holds it, and

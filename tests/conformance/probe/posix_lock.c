@@ -4,12 +4,16 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+/* Another domain's process has no number here; to the kernel it is a process below. */
+static bool is_far;
+
 struct pair *new_pair(bool far)
 {
 	static struct pair pair;
 	if (far && geteuid() != 0)
 		skip("a PID namespace needs root");
 	pair = (struct pair) { .name = fresh_name(), .words = shared_ints(), .far = far };
+	is_far = far;
 	int file = open_object(&pair, O_CREAT | O_RDWR);
 	if (ftruncate(file, 4096) != 0)
 		broken("ftruncate");
@@ -25,6 +29,30 @@ int open_object(struct pair *p, int flags)
 	return file;
 }
 
+/* A container has an agent that was started in it. Nothing, on the kernel. */
+static void start_agent(void)
+{
+	const char *command = getenv("VSHMEM_COMMAND"), *pool = getenv("VSHMEM_POOL");
+	int up[2];
+	char said;
+	if (!command || !pool)
+		return;
+	if (pipe(up) != 0)
+		broken("pipe");
+	if (fork() == 0) {
+		dup2(up[1], 1);
+		close(up[0]);
+		close(up[1]);
+		unsetenv("LD_PRELOAD");
+		execl(command, "vshmem", "agent", "--pool", pool, "--stay", (char *)NULL);
+		_exit(1);
+	}
+	close(up[1]);
+	if (read(up[0], &said, 1) != 1)
+		broken("no agent");
+	close(up[0]);
+}
+
 static void play_other(void *context)
 {
 	struct pair *p = context;
@@ -34,6 +62,7 @@ static void play_other(void *context)
 			|| mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
 			|| mount("proc", "/proc", "proc", 0, NULL) != 0)
 			broken("a /proc of its own");
+		start_agent();
 	}
 	p->other(p, open_object(p, O_RDWR));
 }
@@ -93,5 +122,7 @@ void say_holder(const char *what, int file, int type, off_t start, off_t length,
 	else
 		say("%s: %s, %s from %ld, %ld bytes, of %s", what, got(result), kinds[lock.l_type],
 			(long)lock.l_start, (long)lock.l_len,
-			lock.l_pid == -1 ? "a description" : who(lock.l_pid, other));
+			lock.l_pid == -1 ? "a description"
+				: is_far && (lock.l_pid == 0 || lock.l_pid == other) ? "one elsewhere"
+				: who(lock.l_pid, other));
 }
