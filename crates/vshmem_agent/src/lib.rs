@@ -14,6 +14,7 @@
 //! | `run` | an agent from start to end: it takes the lock, joins the pool, watches, and leaves |
 //! | `stay` | which agent is wanted: for whose pool, while it is in use or while there is one |
 //! | `watch` | its rounds and its sleep; one file for each thing that a round looks after |
+//! | `locks` | file locks on objects: claims of this domain that others want |
 //! | `notify` | datagrams from and to agents of other domains |
 //! | `cleaner` | free memory kept zeroed |
 //!
@@ -24,6 +25,7 @@ mod cleaner;
 mod detach;
 mod error;
 mod launch;
+mod locks;
 mod notify;
 mod run;
 mod starter;

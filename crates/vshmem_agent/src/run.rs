@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,6 +15,7 @@ use vshmem_session::{Role, RoleLock, Session, SessionError};
 use crate::cleaner;
 use crate::detach::UP;
 use crate::error::AgentError;
+use crate::locks::LockAgent;
 use crate::notify::Notifier;
 use crate::stay::{AgentOptions, Stay};
 use crate::watch::{Ending, Watch};
@@ -109,11 +111,13 @@ fn watch(
     let notifier = Notifier::start(session);
     report_up();
     note_rates(session);
+    let is_ending = AtomicBool::new(false);
     let ending = std::thread::scope(|scope| {
         if let Some(notifier) = &notifier {
             scope.spawn(|| notifier.listen());
             scope.spawn(|| notifier.send());
         }
+        let locks = scope.spawn(|| LockAgent::new(session, &is_ending).run());
         let wake = (this_client.pool().superblock().prepare > 0).then(|| {
             let (wake, wakeups) = cleaner::channel();
             scope.spawn(move || cleaner::clean_until_closed(session, &wakeups));
@@ -123,6 +127,10 @@ fn watch(
         if let Some(notifier) = &notifier {
             notifier.end();
         }
+        is_ending.store(true, Ordering::Release);
+        // One that sleeps at its bell is woken.
+        let _ = this_client.lock_ring();
+        locks.thread().unpark();
         ending
     });
     // The words are about to be unmapped, so the kernel could not tell of this end.

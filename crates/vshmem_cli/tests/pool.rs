@@ -107,7 +107,7 @@ fn kinds_of_damage_are_distinguished() {
         file.write_all_at(&before, at).unwrap();
     };
     patch(0, b"ELFELFEL", &["magic number"]);
-    patch(8, &99u32.to_ne_bytes(), &["format version 99", "reads version 9"]);
+    patch(8, &99u32.to_ne_bytes(), &["format version 99", "reads version 10"]);
     patch(16, &[0xff; 16], &["damaged", "checksum"]);
     expect(0, &show);
     let size = file.metadata().unwrap().len();

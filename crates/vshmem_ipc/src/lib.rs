@@ -14,7 +14,7 @@
 //! 5. `registry`: slots, keys and permissions of objects;
 //! 6. `wait`: wait queues, sleeping, waking, doorbells;
 //! 7. `shm`, `sem`, `msg`: the three kinds; `futex`: waiting by address. They do not know each
-//!    other;
+//!    other; `claims`: file locks on objects of `shm`, whose waiters use `futex`;
 //! 8. `listing`: rows for `vshmem ls` and `vshmem top`;
 //! 9. `recovery`: what a client or a domain that has ended left behind;
 //! 10. `client`: joining, forking, leaving;
@@ -27,7 +27,8 @@
 //!
 //! # Locking
 //! The registry lock protects which slots are in use, the key index, segments, attaches, data pages
-//! and slabs. Each semaphore set and each queue has a lock of its own for what is inside. No two
+//! and slabs. Each semaphore set and each queue has a lock of its own for what is inside; the table
+//! of claims has one. No two
 //! locks are ever held together; what needs both is done in two steps, each of which leaves a pool
 //! in which the next client can finish (`Creating`, `Dying`).
 
@@ -35,6 +36,7 @@
 
 mod api;
 mod check;
+mod claims;
 mod client;
 mod context;
 mod error;
@@ -53,6 +55,9 @@ mod wait;
 pub use api::client::Client;
 pub use check::checker::{Finding, Severity};
 pub use check::space::PoolSpace;
+pub use claims::ask::{Claimed, LockRequest, LockWant, Settled};
+pub use claims::pieces::{LAST_BYTE, LockRange};
+pub use claims::recall::{Given, Recall};
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
@@ -80,11 +85,12 @@ pub use rustix::io::Errno;
 pub use sem::status::{SemInfo, SetStat};
 pub use shm::posix::object::{PosixOpen, PosixShmStat};
 pub use shm::posix::open::Beginning;
+pub use shm::posix::places::SeenPlace;
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
 pub use shm::suspend::Suspended;
 pub use vshmem_sync::{
     Futex, LockOwner, MutexKind, MutexType, SEM_VALUE_MAX, SharedBarrier, SharedCondvar,
     SharedMutex, SharedRwLock, SharedSemaphore, WaitEnd, Woke,
 };
-pub use vshmem_wire::Operation;
+pub use vshmem_wire::{LockClass, LockMode, Operation};
 pub use wait::datagrams::{Listener, NotifySet};

@@ -54,7 +54,10 @@ mod wide;
 #[cfg(all(feature = "crash-points", not(loom)))]
 pub use access_count::accesses;
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint, unmodelled};
-pub use byte_lock::{is_byte_locked, try_lock_byte, unlock_byte};
+pub use byte_lock::{
+    ByteLock, conflict_with, is_byte_locked, try_lock_byte, try_lock_bytes, unlock_byte,
+    unlock_bytes,
+};
 pub use child::begin_child;
 pub use clock::{
     Clock, Deadline, Instant, StallProofTimeout, seconds_now, shortest_sleep, sleep_shortly,

@@ -92,6 +92,13 @@ pub struct DomainSlot {
     /// The domains whose agents this domain's has heard by datagram lately, a bit for each: it
     /// relies on being notified by them.
     pub heard: [RawCell; 2],
+    /// Counts reasons for the agent to look at the lock table.
+    pub lock_bell: RawCell,
+    /// Raised before and after the agent holds a lock to find out whether a program does: odd
+    /// meanwhile.
+    pub lock_probe: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 2],
 }
 
 states! {
@@ -456,7 +463,7 @@ impl ProcessRef {
     }
 }
 
-const _: () = assert!(size_of::<DomainSlot>() == 448, "a domain slot is seven cache lines");
+const _: () = assert!(size_of::<DomainSlot>() == 512, "a domain slot is eight cache lines");
 const _: () = assert!(size_of::<ClientSlot>() == 256, "a client slot is four cache lines");
 const _: () = assert!(size_of::<IntentEntry>() == 32, "an intent entry is four words");
 const _: () = assert!(

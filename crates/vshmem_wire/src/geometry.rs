@@ -119,6 +119,8 @@ geometry! {
     undos: u32 = 1, 1 << 24, |bytes| scaled(bytes, 128 << 10, 256, 1 << 16), LIMIT;
     /// Wait queues by address, for process-shared locks.
     futexes: u32 = 1, 1 << 16, |bytes| scaled(bytes, 1 << 20, 64, 256), LIMIT;
+    /// Claims and wants of file locks on POSIX objects.
+    locks: u32 = 4, 1 << 16, |bytes| scaled(bytes, 64 << 10, 64, 4096), LIMIT;
     /// Slabs of the heap: room for messages, semaphore values, adjustments.
     slabs: u32 = 1, MAX_SLABS, slabs_for, LIMIT;
     /// Semaphores per set at most (SEMMSL).
@@ -273,6 +275,7 @@ impl Geometry {
             attaches: room.area(self.attaches.into())?,
             undos: room.area(self.undos.into())?,
             futexes: room.area(self.futexes.into())?,
+            locks: room.area(self.locks.into())?,
             slab_meta: room.area(self.slabs.into())?,
             unit_meta: room.area(units)?,
             extents: room.area(extent_slots(self.shmmni))?,

@@ -1,8 +1,9 @@
 //! Where the tables of a pool lie.
 
 use crate::{
-    AttachSlot, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, MsgSlot, PAGE_BYTES, Place,
-    RawCell, Registry, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UndoSlot, UnitMeta,
+    AttachSlot, ClientSlot, DomainSlot, ExtentSlot, FutexBucket, LockRow, MsgSlot, PAGE_BYTES,
+    Place, RawCell, Registry, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UndoSlot,
+    UnitMeta,
 };
 
 /// The places of `count` structures of one type, one behind the other.
@@ -104,6 +105,8 @@ pub struct Layout {
     pub undos: Area<UndoSlot>,
     /// Wait queues by address.
     pub futexes: Area<FutexBucket>,
+    /// The lock table: claims on file locks of objects, and who wants them.
+    pub locks: Area<LockRow>,
     /// One per slab of the heap.
     pub slab_meta: Area<SlabMeta>,
     /// One per unit of the heap.

@@ -17,6 +17,7 @@ mod geometry;
 mod hash;
 mod heap;
 mod layout;
+mod lock_row;
 mod message;
 mod name;
 mod node_range;
@@ -43,6 +44,7 @@ pub use heap::{
     UnitMeta,
 };
 pub use layout::{Area, Layout, NoRow, Page, Slab};
+pub use lock_row::{LockAnswer, LockClass, LockMode, LockRow, LockRowHead, LockRowKind};
 pub use message::{
     LONG_RING_BYTES, LONG_RING_SLOTS, MSG_HEADER_BYTES, MovedMessage, MsgHeader, NEW_RARITY_LOG2,
     OUTGROWN_RARITY_LOG2, QueueCount, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,
@@ -52,7 +54,8 @@ pub use name::{AttachCount, NAME_BYTES, ObjectKey, ObjectName};
 pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{
     ATTACHED_QUEUE, AttachSlot, MOST_QUEUE_MESSAGE_BYTES, MOST_QUEUE_MESSAGES, MsgSlot,
-    ObjectHeader, ObjectState, PERM_BITS, QUEUE_PRIORITIES, QueueMode, SemSlot, ShmSlot, UndoSlot,
+    ObjectHeader, ObjectState, PERM_BITS, PLACES, PlaceHint, QUEUE_PRIORITIES, QueueMode, SemSlot,
+    ShmSlot, UndoSlot,
 };
 pub use place::{At, Place};
 pub use registry::{PAGE_BINS, Registry};

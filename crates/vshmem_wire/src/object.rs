@@ -58,6 +58,52 @@ const _: () = assert!(
     "a lookup reads two cache lines"
 );
 
+/// Domains that find a file behind an object's descriptors at once.
+pub const PLACES: usize = 4;
+
+/// Where a file behind a descriptor was open when it was noted. Whether it still is, and is such a
+/// file, has to be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlaceHint {
+    /// Domain.
+    pub domain: u32,
+    /// Process, by its number in that domain.
+    pub pid: u32,
+    /// Number of the descriptor.
+    pub file: u32,
+    /// The object's generation, its low [`PlaceHint::GENERATION_BITS`] bits.
+    pub generation: u64,
+}
+
+impl PlaceHint {
+    /// Bits of the generation that a hint has.
+    pub const GENERATION_BITS: u32 = 15;
+
+    /// As a word: 0 is none.
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        let generation = self.generation & ((1 << Self::GENERATION_BITS) - 1);
+        (self.file & 0xf_ffff) as u64
+            | ((self.pid & 0x3f_ffff) as u64) << 20
+            | ((self.domain & 0x7f) as u64) << 42
+            | generation << 49
+    }
+
+    /// From a word; `None` when it is none.
+    #[must_use]
+    pub const fn unpack(word: u64) -> Option<Self> {
+        if word == 0 {
+            return None;
+        }
+        Some(Self {
+            domain: (word >> 42) as u32 & 0x7f,
+            pid: (word >> 20) as u32 & 0x3f_ffff,
+            file: word as u32 & 0xf_ffff,
+            generation: word >> 49,
+        })
+    }
+}
+
 /// A segment.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -88,8 +134,9 @@ pub struct ShmSlot {
     pub extent: RawCell,
     /// Of a POSIX object, an [`crate::ObjectName`]; else 0.
     pub name: RawCell,
-    /// Room for later.
-    pub spare: [RawCell; 2],
+    /// Where the files behind descriptors of a POSIX object may be found open, for some domains:
+    /// words that are hints, see [`crate::PlaceHint`].
+    pub places: [u64; PLACES],
 }
 
 /// A semaphore set.

@@ -50,6 +50,12 @@ pub struct Registry {
     pub tag_floor: RawCell,
     /// 1 once a thread has slept by address: until then the end of a client wakes none.
     pub futexes_used: RawCell,
+    /// The lock of the lock table.
+    pub lock_table: RawCell,
+    /// Highest row of the lock table ever used, plus one.
+    pub lock_rows: RawCell,
+    /// Wants in the lock table, those that are granted included.
+    pub lock_wants: RawCell,
 }
 
 const _: () = assert!(size_of::<Registry>() <= 4096, "the registry's words are one page");

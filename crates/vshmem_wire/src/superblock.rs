@@ -5,7 +5,7 @@ use crate::{Geometry, NODE_RANGES, NodeRange, Place};
 /// The first eight bytes of every pool.
 pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
 /// Version of the layout in this crate. A pool of another version is refused.
-pub const FORMAT_VERSION: u32 = 9;
+pub const FORMAT_VERSION: u32 = 10;
 /// Bytes of a pool's name, padded with zeros.
 pub const POOL_NAME_BYTES: usize = 64;
 

@@ -189,6 +189,7 @@ struct Limits {
     attaches: u32,
     undos: u32,
     futexes: u32,
+    locks: u32,
     slabs: u32,
 }
 
@@ -258,6 +259,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
             attaches: geometry.attaches,
             undos: geometry.undos,
             futexes: geometry.futexes,
+            locks: geometry.locks,
             slabs: geometry.slabs,
         },
         datagrams: Datagrams::of(&pool).map_err(unreadable(name))?,
@@ -357,8 +359,8 @@ fn text(facts: &Facts) -> String {
         (
             "records",
             format!(
-                "attaches {}, undos {}, futexes {}, slabs {}",
-                limits.attaches, limits.undos, limits.futexes, limits.slabs
+                "attaches {}, undos {}, futexes {}, locks {}, slabs {}",
+                limits.attaches, limits.undos, limits.futexes, limits.locks, limits.slabs
             ),
         ),
     ];

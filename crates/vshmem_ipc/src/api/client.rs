@@ -93,6 +93,12 @@ impl Client {
         self.context.is_process(pid)
     }
 
+    /// Whether this process has that number in its domain.
+    #[must_use]
+    pub fn is_process_number(&self, pid: u32) -> bool {
+        self.context.process_ref().pid == pid
+    }
+
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
     #[must_use]
     pub fn others_busy(&self) -> bool {

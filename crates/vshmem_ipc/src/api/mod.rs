@@ -1,5 +1,6 @@
 //! The public type: one method per call, each of one line.
 
+mod claims;
 pub(crate) mod client;
 pub(crate) mod errno;
 mod futex;

@@ -9,6 +9,7 @@ use crate::registry::permission::Caller;
 use crate::registry::table;
 use crate::shm::posix::object::{PosixOpen, PosixShmStat};
 use crate::shm::posix::open::Beginning;
+use crate::shm::posix::places::{self, SeenPlace};
 use crate::shm::posix::{descriptors, object, open, rename, size, status, unlink};
 use crate::shm::segment::Attachment;
 
@@ -133,6 +134,23 @@ impl Client {
             self.pool(),
             object::find(&self.context, id).and_then(|object| of(object.slot.header())),
         )
+    }
+
+    /// Where a file behind the object's descriptors may be found open in this domain.
+    ///
+    /// # Errors
+    /// EINVAL when there is no such object.
+    pub fn posix_shm_seen_place(&self, id: i32) -> Result<SeenPlace, Errno> {
+        answer(self.pool(), places::seen(&self.context, id))
+    }
+
+    /// Notes the descriptor `file` of this process instead of what was seen. False when another one
+    /// was noted meanwhile.
+    ///
+    /// # Errors
+    /// EINVAL when there is no such object.
+    pub fn posix_shm_note_place(&self, id: i32, seen: SeenPlace, file: u32) -> Result<bool, Errno> {
+        answer(self.pool(), places::note(&self.context, id, seen, file))
     }
 
     /// The object's name.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, holder_of, load_word, read_entry};
 use vshmem_wire::{
-    Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, State,
-    StateCell, ThreadSlot, field,
+    Cell, FutexBucket, IntentEntry, IntentHead, Layout, ObjectHeader, Place, RawCell, Registry,
+    State, StateCell, ThreadSlot, field,
 };
 
 use crate::pool::id::Kind;
@@ -85,7 +85,11 @@ impl Checker<'_> {
 
     /// All lock words, and the changes that are committed and not carried out.
     pub(crate) fn locks(&mut self) -> Result<(), Fault> {
-        let mut locks = vec![(self.pool.registry_lock(), "the registry".to_owned())];
+        let lock_table = field!(self.layout.registry, Registry, lock_table);
+        let mut locks = vec![
+            (self.pool.registry_lock(), "the registry".to_owned()),
+            (lock_table, "the lock table".to_owned()),
+        ];
         for kind in [Kind::Semaphore, Kind::Queue] {
             for index in 0..kind.slots(self.layout) as u32 {
                 if let Ok(slot) = kind.row(self.layout, index) {

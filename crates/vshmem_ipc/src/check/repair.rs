@@ -63,7 +63,8 @@ fn repair_locks(context: &Context) -> Result<(), Failure> {
         }
         Ok(())
     };
-    let mut locks = vec![context.pool().registry_lock()];
+    let lock_table = field!(layout.registry, Registry, lock_table);
+    let mut locks = vec![context.pool().registry_lock(), lock_table];
     for kind in [Kind::Semaphore, Kind::Queue] {
         for index in 0..kind.slots(layout) as u32 {
             locks.extend(kind.row(layout, index).map(|at| field!(at, ObjectHeader, lock)));

@@ -86,7 +86,11 @@ impl Checker<'_> {
             for thread in waiters {
                 let at = self.layout.threads.row(thread)?;
                 let offset = self.plain(field!(at.address_wait(), AddressWait, offset))?;
-                if Bucket::of(self.layout, offset).map(|own| own.index) != Ok(index) {
+                // Cells of the lock table and of domains are slept at as well.
+                let own = Bucket::of(self.layout, offset)
+                    .ok()
+                    .or_else(|| Bucket::of_cell(self.layout, Place::at(offset)).ok());
+                if own.map(|own| own.index) != Some(index) {
                     self.wrong(format!(
                         "thread slot {thread} waits for offset {offset:#x} in wait queue by address {index}"
                     ));

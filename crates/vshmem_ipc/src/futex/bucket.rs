@@ -27,6 +27,14 @@ impl Bucket {
         Self::nth(layout, index).map_err(|_| Errno::INVAL)
     }
 
+    /// The one of a cell of the pool's own tables.
+    ///
+    /// # Errors
+    /// When there are no buckets.
+    pub fn of_cell(layout: &Layout, at: Place<RawCell>) -> Result<Self, Fault> {
+        Self::nth(layout, futex_bucket(at.offset(), layout.futexes.count))
+    }
+
     /// The wait queue of that number.
     ///
     /// # Errors

@@ -29,6 +29,17 @@ pub(crate) fn wait(
     signals_seen: u32,
 ) -> Result<WaitEnd, Failure> {
     let bucket = Bucket::of(context.pool().layout(), offset)?;
+    wait_in(context, (bucket, offset), waits, deadline, signals_seen)
+}
+
+/// As [`wait`], in the wait queue of a bucket: for cells of the pool's own as well.
+pub(crate) fn wait_in(
+    context: &Context,
+    (bucket, offset): (Bucket, u64),
+    waits: &mut dyn FnMut() -> bool,
+    deadline: Option<Deadline>,
+    signals_seen: u32,
+) -> Result<WaitEnd, Failure> {
     if !waits() {
         return Ok(WaitEnd::Changed);
     }

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, fence};
 use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, Woke, load_value, with_lock};
-use vshmem_wire::{AddressWait, Layout, WaitState, field};
+use vshmem_wire::{AddressWait, Layout, Place, RawCell, WaitState, field};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -21,6 +21,16 @@ const AT_ONCE: usize = 8;
 /// Wakes at most `most` threads that sleep at the word at `offset`, those first that came first.
 pub(crate) fn wake(context: &Context, offset: u64, most: u32) -> Result<Woke, Failure> {
     let bucket = Bucket::of(context.pool().layout(), offset)?;
+    wake_in(context, (bucket, offset), most)
+}
+
+/// Wakes all threads that sleep at a cell of the pool's own.
+pub(crate) fn wake_cell(context: &Context, at: Place<RawCell>) -> Result<(), Failure> {
+    let bucket = Bucket::of_cell(context.pool().layout(), at)?;
+    wake_in(context, (bucket, at.offset()), u32::MAX).map(|_| ())
+}
+
+fn wake_in(context: &Context, (bucket, offset): (Bucket, u64), most: u32) -> Result<Woke, Failure> {
     // Barrier ADDRESS of `vshmem_sync::process_shared`: the word was changed before the look at
     // the queue. Pairs with the fence in `wait`.
     fence(Ordering::SeqCst);

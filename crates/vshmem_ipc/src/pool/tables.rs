@@ -19,7 +19,7 @@ impl Table {
 }
 
 /// Every table, as `--limit` and the documentation call it.
-fn tables(layout: &Layout) -> [(&'static str, Table); 18] {
+fn tables(layout: &Layout) -> [(&'static str, Table); 19] {
     [
         (limit_name!(domains), Table::of(layout.domains)),
         (limit_name!(clients), Table::of(layout.clients)),
@@ -33,6 +33,7 @@ fn tables(layout: &Layout) -> [(&'static str, Table); 18] {
         (limit_name!(attaches), Table::of(layout.attaches)),
         (limit_name!(undos), Table::of(layout.undos)),
         (limit_name!(futexes), Table::of(layout.futexes)),
+        (limit_name!(locks), Table::of(layout.locks)),
         (limit_name!(slabs), Table::of(layout.slab_meta)),
         ("units of the heap", Table::of(layout.unit_meta)),
         ("extents", Table::of(layout.extents)),

@@ -9,6 +9,7 @@ use vshmem_wire::{
     ProcessRef, Registry, ThreadSlot, field,
 };
 
+use crate::claims::end;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::clients::{self, slot_of};
@@ -82,6 +83,7 @@ pub(crate) fn reap_domain_from(
     if !there {
         return Ok(());
     }
+    end::drop_claims(context, &lock_context, domain, epoch)?;
     // If the caller is of that domain, it comes last: once it is reaped, its changes are refused,
     // and its thread slot may already belong to another client.
     let (own, others): (Vec<_>, Vec<_>) = clients_of(context, domain, epoch)?
@@ -217,7 +219,8 @@ fn break_locks(
     let buckets = (0..layout.futexes.count as u32).filter_map(|nth| layout.futexes.at(nth));
     let buckets = buckets.map(|bucket| field!(bucket, FutexBucket, lock));
     vshmem_mem::fence(Ordering::SeqCst);
-    for lock in std::iter::once(pool.registry_lock()).chain(objects).chain(buckets) {
+    let tables = [pool.registry_lock(), field!(layout.registry, Registry, lock_table)];
+    for lock in tables.into_iter().chain(objects).chain(buckets) {
         let Some(holder) = holder_of(map, lock)? else { continue };
         let Ok(thread) = layout.threads.row(holder.slot) else { continue };
         let owner = load_word(map, field!(thread, ThreadSlot, owner))?;

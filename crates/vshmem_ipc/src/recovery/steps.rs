@@ -13,6 +13,7 @@
 use vshmem_sync::{Fault, LockContext};
 use vshmem_wire::{AttachCount, ClientId};
 
+use crate::claims;
 use crate::context::Context;
 use crate::futex::end;
 use crate::msg::posix::descriptors;
@@ -47,7 +48,7 @@ struct Step {
     run: fn(&Context, &LockContext<'_>, Ended) -> Result<(), Fault>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     // Committed changes are carried out, wait queues are left, objects half made or half removed
     // are finished.
     Step {
@@ -61,6 +62,13 @@ const STEPS: [Step; 9] = [
         occasions: &[Occasion::Eviction],
         run: |context, lock_context, ended| {
             threads::dequeue_waiters_of(context, lock_context, ended.client)
+        },
+    },
+    // Claims on file locks that it has asked for, or was about to use.
+    Step {
+        occasions: &[Occasion::Death, Occasion::Eviction, Occasion::Exec],
+        run: |context, lock_context, ended| {
+            claims::end::drop_wants(context, lock_context, ended.client.word())
         },
     },
     // Those who sleep by address look whether it was the client that they wait for. A thread that

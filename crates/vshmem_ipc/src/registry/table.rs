@@ -3,8 +3,8 @@
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, load_cell, load_value};
 use vshmem_wire::{
-    FutexBucket, Layout, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, Task, ThreadSlot,
-    field,
+    FutexBucket, Layout, ObjectHeader, ObjectKey, ObjectState, Place, RawCell, Registry, Task,
+    ThreadSlot, field,
 };
 
 use crate::context::Context;
@@ -289,6 +289,7 @@ pub(crate) fn is_lock(context: &Context, lock: Place<RawCell>) -> bool {
     };
     let bucket = layout.futexes.index_of(lock.offset()).and_then(|nth| layout.futexes.at(nth));
     lock == context.pool().registry_lock()
+        || lock == field!(layout.registry, Registry, lock_table)
         || bucket.is_some_and(|bucket| field!(bucket, FutexBucket, lock) == lock)
         || Kind::ALL.iter().any(of_object)
 }

@@ -24,7 +24,9 @@ pub unsafe fn on_descriptors(number: c_long, words: [usize; 6]) -> Option<c_long
         #[cfg(target_arch = "x86_64")]
         libc::SYS_dup2 => follow::duplicate_to(file, b as c_int, by_int).into(),
         libc::SYS_dup3 => follow::duplicate_to(file, b as c_int, by_int).into(),
-        libc::SYS_fcntl => follow::control(file, b as c_int, by_int).into(),
+        // SAFETY: by this function's own contract.
+        libc::SYS_fcntl => unsafe { follow::control(file, b as c_int, c, by_int).into() },
+        libc::SYS_flock => follow::lock(file, b as c_int, by_int).into(),
         libc::SYS_ftruncate => size::truncate(file, b as off_t, by_int).into(),
         libc::SYS_fallocate => {
             size::allocate(file, b as c_int, c as off_t, d as off_t, by_int).into()

@@ -82,11 +82,9 @@ pub unsafe extern "C" fn dup3(file: c_int, number: c_int, flags: c_int) -> c_int
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fcntl(file: c_int, command: c_int, argument: usize) -> c_int {
-    follow::control(
-        file,
-        command,
-        || next!(c"fcntl": fn(c_int, c_int, usize) -> c_int, (file, command, argument), -1),
-    )
+    let call = || next!(c"fcntl": fn(c_int, c_int, usize) -> c_int, (file, command, argument), -1);
+    // SAFETY: the same contract.
+    unsafe { follow::control(file, command, argument, call) }
 }
 
 /// fcntl64(2): the same on 64-bit machines.
@@ -105,7 +103,11 @@ pub unsafe extern "C-unwind" fn fcntl64(file: c_int, command: c_int, argument: u
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn flock(file: c_int, operation: c_int) -> c_int {
-    follow::lock(file, || next!(c"flock": fn(c_int, c_int) -> c_int, (file, operation), -1))
+    follow::lock(
+        file,
+        operation,
+        || next!(c"flock": fn(c_int, c_int) -> c_int, (file, operation), -1),
+    )
 }
 
 /// lockf(3).
@@ -114,8 +116,10 @@ pub unsafe extern "C-unwind" fn flock(file: c_int, operation: c_int) -> c_int {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn lockf(file: c_int, command: c_int, bytes: off_t) -> c_int {
-    follow::lock(
+    follow::lock_section(
         file,
+        command,
+        bytes,
         || next!(c"lockf": fn(c_int, c_int, off_t) -> c_int, (file, command, bytes), -1),
     )
 }

@@ -30,7 +30,7 @@ const MFD_NOEXEC_SEAL: libc::c_uint = 8;
 const SHOWN_BEFORE: &[u8] = b"/memfd:";
 const SHOWN_BEHIND: &[u8] = b" (deleted)";
 const BEGINNING: &[u8] = b"vshmem-";
-/// `vshmem-UUID-shm-ID-rw-SIGNATURE` and a null.
+/// `vshmem-UUID-mq-ID-rw-SIGNATURE` and a null.
 const MOST: usize = 80;
 
 /// The name of a marker, without the heap: callers may be signal handlers.
@@ -40,7 +40,7 @@ struct Name {
 }
 
 impl Name {
-    fn of(pool: &[u8; 16], object: Object, access: Access, signature: u64) -> Self {
+    fn of(pool: &[u8; 16], object: Object, access: Option<Access>, signature: u64) -> Self {
         let mut name = Self { bytes: [0; MOST], used: 0 };
         name.put(BEGINNING);
         name.put_digits(pool);
@@ -51,9 +51,11 @@ impl Name {
         name.put(kind);
         name.put_number(id as u32);
         name.put(b"-");
-        name.put(if access.read { b"r" } else { b"" });
-        name.put(if access.write { b"w" } else { b"" });
-        name.put(b"-");
+        if let Some(access) = access {
+            name.put(if access.read { b"r" } else { b"" });
+            name.put(if access.write { b"w" } else { b"" });
+            name.put(b"-");
+        }
         name.put_digits(&signature.to_be_bytes());
         name
     }
@@ -96,21 +98,23 @@ fn digit(value: u8) -> u8 {
     b"0123456789abcdef"[usize::from(value & 15)]
 }
 
-/// What a name says: the object, the access, and the signature. `None` if it is not one of this
-/// pool's.
-fn parse(name: &[u8], pool: &[u8; 16]) -> Option<(Object, Access, u64)> {
+/// What a name says: the object, of a queue the access, and the signature. `None` if it is not one
+/// of this pool's.
+fn parse(name: &[u8], pool: &[u8; 16]) -> Option<(Object, Option<Access>, u64)> {
     let text = |word| std::str::from_utf8(word).ok();
     let mut words = name.split(|&byte| byte == b'-').skip(2);
     let kind = words.next()?;
     let id: u32 = text(words.next()?)?.parse().ok()?;
-    let rights = words.next()?;
-    let signature = u64::from_str_radix(text(words.next()?)?, 16).ok()?;
-    let object = match kind {
-        b"shm" => Object::SharedMemory(id as i32),
-        b"mq" => Object::Queue(id as i32),
+    let (object, access) = match kind {
+        b"shm" => (Object::SharedMemory(id as i32), None),
+        b"mq" => {
+            let rights = words.next()?;
+            let access = Access { read: rights.contains(&b'r'), write: rights.contains(&b'w') };
+            (Object::Queue(id as i32), Some(access))
+        }
         _ => return None,
     };
-    let access = Access { read: rights.contains(&b'r'), write: rights.contains(&b'w') };
+    let signature = u64::from_str_radix(text(words.next()?)?, 16).ok()?;
     // What is written otherwise was not written here.
     let again = Name::of(pool, object, access, signature);
     (again.text() == name).then_some((object, access, signature))
@@ -140,7 +144,9 @@ impl Signer {
             Object::SharedMemory(id) => (0, id),
             Object::Queue(id) => (1, id),
         };
-        let rights = u64::from(access.read) << 33 | u64::from(access.write) << 34;
+        // A file of shared memory may be open in several ways: the kernel knows in which.
+        let rights = signed(*object, *access)
+            .map_or(0, |access| u64::from(access.read) << 33 | u64::from(access.write) << 34);
         let halves = |bytes: [u8; 16]| {
             let both = u128::from_be_bytes(bytes);
             [(both >> 64) as u64, both as u64]
@@ -152,10 +158,19 @@ impl Signer {
     }
 }
 
+/// The access that the name of an object's file says.
+fn signed(object: Object, access: Access) -> Option<Access> {
+    match object {
+        Object::SharedMemory(_) => None,
+        Object::Queue(_) => Some(access),
+    }
+}
+
 /// Makes a descriptor for an object. It is closed on exec, as shm_open(3) and mq_open(3) have it.
 ///
 /// The file's name is given as it is made, and has its inode number in the signature. So the number
-/// is predicted: the kernel counts up on each CPU. Where it is another one, the next is tried.
+/// is predicted: the kernel counts up on each CPU. Where it is another one, the next is tried. A `mode`
+/// says who may open the file anew, by way of /proc.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM; ENOSYS where the kernel has no memfd; EAGAIN where its inode numbers are
@@ -165,6 +180,7 @@ pub fn make(
     object: Object,
     access: Access,
     generation: u64,
+    mode: Option<u32>,
 ) -> Result<(OwnedFd, Descriptor), Errno> {
     /// Each fails only if this thread has come to another CPU since the last, or another thread to
     /// this one.
@@ -175,17 +191,32 @@ pub fn make(
         let identity = Identity { device, inode: last.wrapping_add(1) };
         let descriptor = Descriptor { object, access, identity };
         let signature = signer.sign(&descriptor, generation);
-        let file = create(&Name::of(&signer.pool, object, access, signature))?;
+        let file = create(&Name::of(&signer.pool, object, signed(object, access), signature))?;
         let found = identity_of(file.as_raw_fd()).ok_or(Errno::BADF)?;
         if found == identity {
             LAST[0].store(device, Ordering::Relaxed);
             LAST[1].store(identity.inode, Ordering::Relaxed);
+            if let Some(mode) = mode {
+                set_mode(file.as_raw_fd(), mode)?;
+            }
             seal(&file)?;
             return Ok((file, descriptor));
         }
         (device, last) = (found.device, found.inode);
     }
     Err(Errno::AGAIN)
+}
+
+/// Says who may open the file of a descriptor anew.
+///
+/// # Errors
+/// EPERM: another user has made it.
+pub fn set_mode(file: c_int, mode: u32) -> Result<(), Errno> {
+    // SAFETY: the call changes the mode of a file.
+    match unsafe { system_call(libc::SYS_fchmod, [file as usize, (mode & 0o666) as usize]) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_raw_os_error(errno::get())),
+    }
 }
 
 fn seal(file: &OwnedFd) -> Result<(), Errno> {
@@ -238,19 +269,46 @@ pub fn identity_of(file: c_int) -> Option<Identity> {
 /// the descriptor has come from there is the program's business, as it is with the kernel.
 pub fn recognize(file: c_int) -> Option<Descriptor> {
     let session = process::joined()?;
-    let words = [file as usize, libc::F_GET_SEALS as usize];
-    // SAFETY: the call reads what it is asked for, and changes nothing.
-    let seals = errno::untouched(|| unsafe { system_call(libc::SYS_fcntl, words) });
-    if seals < 0 || seals as c_int & SEALS != SEALS {
+    if !is_sealed(file) {
         return None;
     }
+    let descriptor = named(session, file)?;
+    Some(match descriptor.object {
+        Object::SharedMemory(_) => Descriptor { access: access_of(file)?, ..descriptor },
+        Object::Queue(_) => descriptor,
+    })
+}
+
+/// What the name of a file says that it stands for, if a member has signed it for this very file.
+/// The access is that of a queue; of shared memory it says nothing.
+///
+/// It may be asked of a descriptor that was opened with O_PATH. Whether the file is sealed has to
+/// be asked as well.
+pub fn named(session: &Session, file: c_int) -> Option<Descriptor> {
     let mut shown = [0; 128];
     let name = shown_name(file, &mut shown)?;
     let signer = Signer::of(session);
     let (object, access, signature) = parse(name, &signer.pool)?;
+    let access = access.unwrap_or(Access { read: false, write: false });
     let descriptor = Descriptor { object, access, identity: identity_of(file)? };
     let generation = generation_of(session, object).ok()?;
     (signer.sign(&descriptor, generation) == signature).then_some(descriptor)
+}
+
+/// Whether a file can be neither written nor given another size.
+pub fn is_sealed(file: c_int) -> bool {
+    let words = [file as usize, libc::F_GET_SEALS as usize];
+    // SAFETY: the call reads what it is asked for, and changes nothing.
+    let seals = errno::untouched(|| unsafe { system_call(libc::SYS_fcntl, words) });
+    seals >= 0 && seals as c_int & SEALS == SEALS
+}
+
+/// What a descriptor was opened for, as the kernel knows it.
+fn access_of(file: c_int) -> Option<Access> {
+    let words = [file as usize, libc::F_GETFL as usize];
+    // SAFETY: the call reads the flags of a descriptor.
+    let flags = errno::untouched(|| unsafe { system_call(libc::SYS_fcntl, words) });
+    if flags < 0 { None } else { Access::of_flags(flags as c_int) }
 }
 
 /// What tells an object from others that have had its id.
@@ -269,13 +327,32 @@ pub fn is_one(file: c_int) -> bool {
     shown_name(file, &mut [0; 128]).is_some_and(|name| name.starts_with(BEGINNING))
 }
 
+/// Where /proc shows what a process, or this one, has open under a number: it ends with a null.
+pub fn path_of(pid: Option<u32>, file: u32) -> [u8; MOST] {
+    let mut path = Name { bytes: [0; MOST], used: 0 };
+    path.put(b"/proc/");
+    match pid {
+        Some(pid) => path.put_number(pid),
+        None => path.put(b"self"),
+    }
+    path.put(b"/fd/");
+    path.put_number(file);
+    path.bytes
+}
+
+/// Where /proc shows the locks of a descriptor of this process: it ends with a null.
+pub fn path_of_locks(file: u32) -> [u8; MOST] {
+    let mut path = Name { bytes: [0; MOST], used: 0 };
+    path.put(b"/proc/self/fdinfo/");
+    path.put_number(file);
+    path.bytes
+}
+
 /// The name of a memfd, as /proc shows it.
 fn shown_name(file: c_int, into: &mut [u8; 128]) -> Option<&[u8]> {
-    let mut path = Name { bytes: [0; MOST], used: 0 };
-    path.put(b"/proc/self/fd/");
-    path.put_number(u32::try_from(file).ok()?);
+    let path = path_of(None, u32::try_from(file).ok()?);
     let words =
-        [libc::AT_FDCWD as usize, path.bytes.as_ptr().addr(), into.as_mut_ptr().addr(), into.len()];
+        [libc::AT_FDCWD as usize, path.as_ptr().addr(), into.as_mut_ptr().addr(), into.len()];
     // SAFETY: the path ends with a null, and the room is as large as is said.
     let length = errno::untouched(|| unsafe { system_call(libc::SYS_readlinkat, words) });
     let shown = into.get(..usize::try_from(length).ok()?)?;
@@ -292,9 +369,10 @@ mod tests {
     #[test]
     fn a_name_says_what_it_was_made_of() {
         for (object, access, end) in [
-            (Object::SharedMemory(16384), BOTH, "-shm-16384-rw"),
-            (Object::SharedMemory(0), Access { write: false, ..BOTH }, "-shm-0-r"),
-            (Object::Queue(i32::MAX), Access { read: false, ..BOTH }, "-mq-2147483647-w"),
+            (Object::SharedMemory(16384), None, "-shm-16384"),
+            (Object::Queue(0), Some(BOTH), "-mq-0-rw"),
+            (Object::Queue(1), Some(Access { write: false, ..BOTH }), "-mq-1-r"),
+            (Object::Queue(i32::MAX), Some(Access { read: false, ..BOTH }), "-mq-2147483647-w"),
         ] {
             let name = Name::of(&SIGNER.pool, object, access, 0xab);
             let text = std::str::from_utf8(name.text()).unwrap();
@@ -309,12 +387,12 @@ mod tests {
         let digits = "0f".repeat(16);
         let signature = "00000000000000ab";
         let parsed = |end: &str| parse(format!("vshmem-{digits}{end}").as_bytes(), &SIGNER.pool);
-        assert!(parsed(&format!("-shm-5-rw-{signature}")).is_some());
-        for end in ["-shm-05-rw", "-shm-5-wr", "-sem-5-rw", "-shm-5-rw-"] {
+        assert!(parsed(&format!("-mq-5-rw-{signature}")).is_some());
+        assert!(parsed(&format!("-shm-5-{signature}")).is_some());
+        for end in ["-mq-05-rw", "-mq-5-wr", "-sem-5-rw", "-mq-5-rw-", "-shm-5-rw", "-shm-05"] {
             assert_eq!(parsed(&format!("{end}-{signature}")), None, "{end}");
         }
-        for end in ["", "-shm", "-shm-5", "-shm-5-rw", "-shm-5-rw-ab", "-shm-5-rw-+0000000000000ab"]
-        {
+        for end in ["", "-shm", "-shm-5", "-mq-5-rw", "-mq-5-rw-ab", "-mq-5-rw-+0000000000000ab"] {
             assert_eq!(parsed(end), None, "{end}");
         }
     }
@@ -322,13 +400,13 @@ mod tests {
     #[test]
     fn a_signature_is_of_one_file_for_one_use_of_one_object() {
         let identity = Identity { device: 1, inode: 2 };
-        let descriptor = Descriptor { object: Object::SharedMemory(5), access: BOTH, identity };
+        let descriptor = Descriptor { object: Object::Queue(5), access: BOTH, identity };
         let signature = SIGNER.sign(&descriptor, 6);
         let read_only = Access { write: false, ..BOTH };
         let others = [
             SIGNER.sign(&descriptor, 7),
-            SIGNER.sign(&Descriptor { object: Object::SharedMemory(6), ..descriptor }, 6),
-            SIGNER.sign(&Descriptor { object: Object::Queue(5), ..descriptor }, 6),
+            SIGNER.sign(&Descriptor { object: Object::Queue(6), ..descriptor }, 6),
+            SIGNER.sign(&Descriptor { object: Object::SharedMemory(5), ..descriptor }, 6),
             SIGNER.sign(&Descriptor { access: read_only, ..descriptor }, 6),
             SIGNER
                 .sign(&Descriptor { identity: Identity { inode: 3, ..identity }, ..descriptor }, 6),
@@ -345,14 +423,15 @@ mod tests {
 
     #[test]
     fn the_file_behind_a_descriptor_can_neither_be_written_nor_grow() {
-        let (file, made) = make(&SIGNER, Object::SharedMemory(16385), BOTH, 9).unwrap();
+        let (file, made) =
+            make(&SIGNER, Object::SharedMemory(16385), BOTH, 9, Some(0o600)).unwrap();
         assert_eq!(identity_of(file.as_raw_fd()), Some(made.identity));
         assert_eq!(rustix::io::write(&file, b"x"), Err(rustix::io::Errno::PERM));
         assert_eq!(rustix::fs::ftruncate(&file, 1), Err(rustix::io::Errno::PERM));
         let mut shown = [0; 128];
         let name = shown_name(file.as_raw_fd(), &mut shown).unwrap();
         let signature = SIGNER.sign(&made, 9);
-        let said = Some((Object::SharedMemory(16385), BOTH, signature));
+        let said = Some((Object::SharedMemory(16385), None, signature));
         assert_eq!(parse(name, &SIGNER.pool), said);
     }
 
@@ -362,7 +441,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for generation in 0..500 {
-                        make(&SIGNER, Object::Queue(1), BOTH, generation).unwrap();
+                        make(&SIGNER, Object::Queue(1), BOTH, generation, None).unwrap();
                     }
                 });
             }

@@ -7,6 +7,7 @@ use libc::c_int;
 use vshmem_ipc::{Client, Errno};
 
 use super::marker::{self, Signer};
+use super::place;
 use super::table::{Access, Descriptor, Object, OpenQueue, Table};
 use crate::next::system_call;
 use crate::{errno, process};
@@ -83,16 +84,42 @@ fn compare(file: c_int, known: Descriptor) -> Option<Descriptor> {
     None
 }
 
-/// Makes a descriptor for an object. The pool counts it already for this process; that is given up
+/// Makes a descriptor for a queue. The pool counts it already for this process; that is given up
 /// when it fails.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM, ENOSYS.
-pub fn make(object: Object, access: Access) -> Result<c_int, Errno> {
+pub fn make_queue(id: i32, access: Access) -> Result<c_int, Errno> {
+    let object = Object::Queue(id);
     let made = process::joined().ok_or(Errno::NOSYS).and_then(|session| {
         let generation = marker::generation_of(session, object)?;
-        marker::make(&Signer::of(session), object, access, generation)
+        marker::make(&Signer::of(session), object, access, generation, None)
     });
+    entered_or_given_up(object, made)
+}
+
+/// As [`make_queue`], for a shared memory object, whose file gets the mode that `mode` says if it is
+/// made.
+///
+/// # Errors
+/// As [`make_queue`].
+pub fn make_shared(id: i32, access: Access, mode: impl Fn() -> u32) -> Result<c_int, Errno> {
+    let object = Object::SharedMemory(id);
+    let is_it = |descriptor: Descriptor| descriptor.object == object;
+    let own = |noted: Option<c_int>| {
+        let noted = noted.and_then(|file| Some((file, OPEN.get(file)?)));
+        noted.filter(|(_, descriptor)| is_it(*descriptor)).or_else(|| OPEN.find(is_it))
+    };
+    let made = process::joined()
+        .ok_or(Errno::NOSYS)
+        .and_then(|session| place::open(session, id, access, own, mode));
+    entered_or_given_up(object, made)
+}
+
+fn entered_or_given_up(
+    object: Object,
+    made: Result<(OwnedFd, Descriptor), Errno>,
+) -> Result<c_int, Errno> {
     match made {
         Ok((file, descriptor)) => enter(file, descriptor),
         Err(error) => {

@@ -356,6 +356,20 @@ impl<const PAGES: usize> Table<PAGES> {
         None
     }
 
+    /// The first number of which `wanted` says yes.
+    pub fn find(&self, wanted: impl Fn(Descriptor) -> bool) -> Option<(i32, Descriptor)> {
+        let high = self.high.load(Ordering::Acquire).min(PAGES);
+        if self.is_empty() {
+            return None;
+        }
+        (0..high).filter_map(|index| Some((index, self.page(index)?))).find_map(|(index, page)| {
+            page.iter().enumerate().find_map(|(place, entry)| {
+                let (_, descriptor) = entry.snapshot()?;
+                wanted(descriptor).then_some(((index * ENTRIES + place) as i32, descriptor))
+            })
+        })
+    }
+
     /// Calls `each` with every number that stands for an object, from `first` to `last`.
     pub fn each_in(&self, first: u32, last: u32, mut each: impl FnMut(i32, Descriptor)) {
         if self.is_empty() {

@@ -6,12 +6,13 @@
 //! As long as the table and what the pool counts differ, this thread is one of those that attach:
 //! a fork waits for them, so that its child has as many descriptors as are counted for it.
 
-use libc::{c_int, c_uint};
+use libc::{c_int, c_uint, off_t};
 use vshmem_ipc::Errno;
 
 use crate::attached::attach_table::Attaching;
 use crate::object_descriptors::open::{self, object_of, surely_object_of};
 use crate::object_descriptors::{Access, Descriptor};
+use crate::posix::locks;
 use crate::session::cancel::uncancelled;
 use crate::{errno, process};
 
@@ -48,6 +49,7 @@ fn close_known(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
     // Linux closes it whatever it answers.
     let result = uncancelled(call);
     if let Some(gone) = known {
+        locks::given_up();
         open::give_up(gone.object);
     }
     result
@@ -63,6 +65,7 @@ pub fn close_range<T>(first: c_uint, last: c_uint, call: impl FnOnce() -> T) -> 
             open::each_in(first, last, |file, _| {
                 let _ = surely_object_of(file);
             });
+            locks::given_up();
         });
     }
     result
@@ -97,7 +100,10 @@ pub fn duplicate_to(file: c_int, number: c_int, call: impl FnOnce() -> c_int) ->
     let result = uncancelled(call);
     match replaced {
         Some(known) if result == -1 => put_back(number, known),
-        Some(gone) => open::give_up(gone.object),
+        Some(gone) => {
+            locks::given_up();
+            open::give_up(gone.object);
+        }
         None => {}
     }
     source.map_or(result, |known| entered(known, result))
@@ -121,27 +127,43 @@ fn entered(known: Descriptor, result: c_int) -> c_int {
 }
 
 /// fcntl(2), by whatever call.
+///
+/// # Safety
+/// `argument` is as the call wants it.
 #[inline]
-pub fn control(file: c_int, command: c_int, call: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn control(
+    file: c_int,
+    command: c_int,
+    argument: usize,
+    call: impl Fn() -> c_int,
+) -> c_int {
     if object_of(file).is_none() {
         return call();
     }
     match surely_object_of(file) {
         None => call(),
-        Some(known) => control_known(file, command, known, call),
+        // SAFETY: the same contract.
+        Some(known) => unsafe { control_known(file, command, argument, known, call) },
     }
 }
 
+/// # Safety
+/// As for [`control`].
 #[cold]
-fn control_known(
+unsafe fn control_known(
     file: c_int,
     command: c_int,
+    argument: usize,
     known: Descriptor,
-    call: impl FnOnce() -> c_int,
+    call: impl Fn() -> c_int,
 ) -> c_int {
     match command {
+        // SAFETY: by this function's own contract, the argument of these commands is that.
+        _ if locks::is_command(command) => unsafe {
+            locks::record(file, command, argument as *mut libc::flock, known, call)
+        },
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicate(file, call),
-        // The file behind it is opened for everything.
+        // The file behind a queue's is opened for everything.
         libc::F_GETFL => match call() {
             -1 => -1,
             flags => flags & !libc::O_ACCMODE | access_mode(known.access),
@@ -153,28 +175,30 @@ fn control_known(
         }
         // As of a file in /dev/shm: nobody may seal it. The file behind it is.
         libc::F_GET_SEALS => libc::F_SEAL_SEAL,
-        libc::F_GETLK
-        | libc::F_SETLK
-        | libc::F_SETLKW
-        | libc::F_OFD_GETLK
-        | libc::F_OFD_SETLK
-        | libc::F_OFD_SETLKW
-        | libc::F_SETLEASE => refuse_lock(),
+        libc::F_SETLEASE => {
+            errno::set(Errno::NOLCK);
+            -1
+        }
         _ => call(),
     }
 }
 
-/// flock(2) and lockf(3), by whatever call.
+/// flock(2), by whatever call.
 #[inline]
-pub fn lock(file: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    if surely_object_of(file).is_none() { call() } else { refuse_lock() }
+pub fn lock(file: c_int, operation: c_int, call: impl Fn() -> c_int) -> c_int {
+    match surely_object_of(file) {
+        None => call(),
+        Some(known) => locks::whole(file, operation, known, call),
+    }
 }
 
-/// Each descriptor that was opened has a file of its own behind it, so a lock would keep nobody
-/// away.
-fn refuse_lock() -> c_int {
-    errno::set(Errno::NOLCK);
-    -1
+/// lockf(3).
+#[inline]
+pub fn lock_section(file: c_int, command: c_int, bytes: off_t, call: impl Fn() -> c_int) -> c_int {
+    match surely_object_of(file) {
+        None => call(),
+        Some(known) => locks::section(file, command, bytes, known, call),
+    }
 }
 
 /// O_RDONLY and its like.

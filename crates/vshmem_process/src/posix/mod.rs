@@ -6,6 +6,7 @@
 pub mod adopt;
 pub mod directory;
 pub mod follow;
+pub mod locks;
 pub mod map;
 pub mod mq_notify;
 pub mod name;

@@ -9,7 +9,7 @@ use vshmem_mem::{Clock, Deadline, Instant};
 use crate::attached::attach_table::Attaching;
 use crate::errno;
 use crate::mapping::user;
-use crate::object_descriptors::{Access, Descriptor, Object, OpenQueue, open};
+use crate::object_descriptors::{Access, Descriptor, OpenQueue, open};
 use crate::posix::{signals_due, umask};
 use crate::process;
 use crate::process_shared::deadline;
@@ -80,7 +80,7 @@ pub fn open_queue(
     let refusals = [Errno::NOSPC, Errno::NOMEM, Errno::NFILE];
     let id =
         exit::retry_after_reaping(this_client, &refusals, || this_client.mq_open(name, &how, &me))?;
-    let file = open::make(Object::Queue(id), access)?;
+    let file = open::make_queue(id, access)?;
     if flags & libc::O_NONBLOCK != 0 {
         open::set_flags(file, libc::O_NONBLOCK);
         if let Some(known) = open::object_of(file) {

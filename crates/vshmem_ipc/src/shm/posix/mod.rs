@@ -8,6 +8,7 @@
 pub(crate) mod descriptors;
 pub(crate) mod object;
 pub(crate) mod open;
+pub(crate) mod places;
 pub(crate) mod rename;
 pub(crate) mod size;
 pub(crate) mod status;
