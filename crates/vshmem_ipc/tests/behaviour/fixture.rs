@@ -103,6 +103,7 @@ pub fn small() -> Geometry {
         shmmax: u64::MAX - (1 << 24),
         shmall: u64::MAX - (1 << 24),
         futexes: 8,
+        locks: 48,
         pages: 256,
     }
 }

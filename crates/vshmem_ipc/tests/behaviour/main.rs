@@ -4,6 +4,7 @@ mod fixture;
 
 mod activity;
 mod check;
+mod claims;
 mod clean;
 mod datagrams;
 mod death;

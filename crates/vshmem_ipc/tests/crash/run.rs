@@ -85,6 +85,7 @@ impl Run {
             ("attaches", 64),
             ("undos", 32),
             ("futexes", 4),
+            ("locks", 16),
             ("slabs", scenario.slabs),
         ];
         let request = CreateRequest {

@@ -2,6 +2,7 @@
 
 mod deaths;
 mod ends;
+mod file_locks;
 mod locks;
 mod messages;
 mod posix_queues;
@@ -20,6 +21,7 @@ use crate::run::{Fate, Order, join_as_child, sleeping};
 use deaths::*;
 use ends::verify_all;
 pub use ends::verify_empty;
+use file_locks::*;
 use locks::*;
 use messages::*;
 use posix_queues::*;
@@ -105,6 +107,14 @@ pub const SCENARIOS: &[Scenario] = &[
         act: posix_queues,
         survive: survive_posix_queues,
         verify: verify_posix_queues,
+        ..PLAIN
+    },
+    Scenario {
+        name: "file-locks",
+        prepare: prepare_file_locks,
+        act: file_locks,
+        survive: survive_file_locks,
+        verify: verify_file_locks,
         ..PLAIN
     },
     Scenario { name: "forks", act: forks, ..PLAIN },

@@ -40,6 +40,7 @@ pub fn all(layout: &Layout) -> Vec<WordRange> {
         WordRange::of("attaches", layout.attaches),
         WordRange::of("undos", layout.undos),
         WordRange::of("futexes", layout.futexes),
+        WordRange::of("locks", layout.locks),
         WordRange::of("slabs", layout.slab_meta),
         WordRange::of("units", layout.unit_meta),
         WordRange::of("extents", layout.extents),

@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
             "attaches",
             "undos",
             "futexes",
+            "locks",
             "slabs",
             "units",
             "extents",

@@ -61,6 +61,7 @@ fn tiny() -> Geometry {
         attaches: 16,
         undos: 8,
         futexes: 3,
+        locks: 8,
         slabs: 10,
         semmsl: 700,
         msgmnb: 4096,
