@@ -41,11 +41,11 @@ pub struct Run {
     pool: Option<String>,
     /// What of the program's IPC lies in the pool; the rest stays with the kernel. Of System V:
     /// all, or some of shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range). Of
-    /// POSIX, beside it: posix; or posix=PREFIX, also several times, for names that begin so; or
-    /// some of posix-shm,posix-sem,mq,pthread. Without: all; and in a guest whose kernel cannot
-    /// sleep on the pool's memory all,pthread,posix-sem.
+    /// POSIX, beside it: posix; or posix=PREFIX for names that begin so; or some of
+    /// posix-shm,posix-sem,mq,pthread. It may be given several times. Without: all; and in a guest
+    /// whose kernel cannot sleep on the pool's memory all,pthread,posix-sem.
     #[arg(long, value_parser = share)]
-    share: Option<String>,
+    share: Vec<String>,
     /// What ftok() answers: path: the same in all domains; inode: as libc does.
     #[arg(long, default_value = "path")]
     ftok: Ftok,
@@ -111,8 +111,9 @@ impl Run {
     /// Becomes the program; returns only if that fails.
     pub fn carry_out(self) -> Outcome {
         let kernel = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-        if let Some(share) = &self.share {
-            refuse_long_ids(share, &kernel)?;
+        let words = self.share.join(",");
+        if !words.is_empty() {
+            refuse_long_ids(&words, &kernel)?;
         }
         // The parser has seen to it that there is one.
         let (word, arguments) = (&self.command[0], &self.command[1..]);
@@ -133,7 +134,8 @@ impl Run {
             // The program starts one again when it comes to a slow path.
             tracing::warn!("{error}; deaths are not noticed until there is one");
         }
-        let share = self.share.as_deref().unwrap_or_else(|| usual_share(sleeps_on_pool(&session)));
+        let usual = || usual_share(sleeps_on_pool(&session));
+        let share = if words.is_empty() { usual() } else { &words };
         let library = if self.one_host { library } else { for_share(library, share) };
         let me = program::own_binary()?;
         let ftok = match self.ftok {

@@ -229,30 +229,44 @@ unsafe fn true_path(
     }
 }
 
-macro_rules! true_paths {
-    ($($name:ident $symbol:literal ($path:ident $($into:ident $($room:ident)?)?);)*) => {$(
-        #[doc = concat!(stringify!($name), ": realpath(3).")]
-        ///
-        /// # Safety
-        /// As libc's.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            $path: *const c_char $(, $into: *mut c_char $(, $room: size_t)?)?
-        ) -> *mut c_char {
-            let into: *mut c_char = std::ptr::null_mut();
-            $(let into = if $into.is_null() { into } else { $into };)?
-            let call = || next!($symbol:
-                fn(*const c_char, *mut c_char, size_t) -> *mut c_char,
-                ($path, into, 0 $($(+ $room)?)?), std::ptr::null_mut());
-            // SAFETY: the same contract.
-            unsafe { true_path($path, into, call) }
-        }
-    )*};
+/// realpath(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_char {
+    let call = || {
+        next!(c"realpath": fn(*const c_char, *mut c_char) -> *mut c_char, (path, into),
+              std::ptr::null_mut())
+    };
+    // SAFETY: the same contract.
+    unsafe { true_path(path, into, call) }
 }
 
-// One more argument than a function has is none to it.
-true_paths! {
-    realpath c"realpath" (path into);
-    __realpath_chk c"__realpath_chk" (path into room);
-    canonicalize_file_name c"canonicalize_file_name" (path);
+/// realpath(3) as a program calls it that was compiled with _FORTIFY_SOURCE.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __realpath_chk(
+    path: *const c_char,
+    into: *mut c_char,
+    room: size_t,
+) -> *mut c_char {
+    let call = || {
+        next!(c"__realpath_chk": fn(*const c_char, *mut c_char, size_t) -> *mut c_char,
+              (path, into, room), std::ptr::null_mut())
+    };
+    // SAFETY: the same contract; libc's call has checked the room.
+    unsafe { true_path(path, into, call) }
+}
+
+/// canonicalize_file_name(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
+    // SAFETY: the same contract.
+    unsafe { realpath(path, std::ptr::null_mut()) }
 }

@@ -6,7 +6,8 @@
 //! the current directory looked at. A call that makes a file looks at them first.
 //!
 //! From below: `text` reads a program's path; `names` says which names are the pool's; `find` says
-//! where a path leads; the others are the calls.
+//! where a path leads; the others are the calls: `open` makes files, `renaming` has two paths,
+//! `entries` shows the directory, `status` is about the file system, `calls` has the rest.
 
 pub mod calls;
 pub mod entries;

@@ -51,7 +51,7 @@ impl Bytes {
     }
 }
 
-/// Whether a path is relative, or begins as one that leads to /dev does.
+/// Whether a path is absolute and begins as one that leads to /dev does.
 pub fn may_lead_there(path: *const c_char) -> bool {
     let mut bytes = Bytes { at: path.cast(), good_until: 0 };
     if bytes.next() != Some(b'/') {
