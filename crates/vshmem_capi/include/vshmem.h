@@ -78,6 +78,13 @@ int vshmem_domain_named(const vshmem_pool *pool, const char *name, struct vshmem
 /* 1: it takes part; 0: it was declared dead, or evicted. */
 int vshmem_domain_alive(const vshmem_pool *pool, const struct vshmem_domain *domain);
 
+/* This process, as a client of the pool, as long as it lives: no other one has this number, before
+ * or after. Its low 20 bits are those of a slot, the others count who has been in it. */
+int vshmem_client(const vshmem_pool *pool, uint64_t *client);
+/* 1: the client of that number may still act; 0: its process has ended, or its domain has. That
+ * somebody was killed is noticed by its domain's agent, as a rule within a second. */
+int vshmem_client_alive(const vshmem_pool *pool, uint64_t client);
+
 /* Memory: hold memory of a pool, and attach that of others. */
 
 /* Errors:
@@ -167,6 +174,33 @@ int vshmem_shm_stat(const vshmem_pool *pool, int id, struct vshmem_shm_stat *sta
 int vshmem_shm_resize(vshmem_pool *pool, int id, uint64_t bytes);
 /* shm_unlink(3). */
 int vshmem_shm_unlink(vshmem_pool *pool, const char *name);
+/* Calls EACH for every object whose name begins with PREFIX, and returns how many there are. Names
+ * are told without a slash in front, in no order; others may make and unlink objects meanwhile. */
+typedef void vshmem_shm_each(const char *name, void *argument);
+int vshmem_shm_names(
+	const vshmem_pool *pool, const char *prefix, vshmem_shm_each *each, void *argument);
+
+/* Words: wait until another process of the pool changes a word of its memory.
+ *
+ * As futex(2) does, in memory that is held or attached. A process changes the word, then wakes. */
+
+/* Errors:
+ * -ETIMEDOUT: nothing has come in time.
+ * -EINTR: a signal handler has run; vshmem_interrupt is for such handlers.
+ * -EINVAL: no aligned word of the pool's memory lies there, or the time is none.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Examples: doorbell.c */
+
+/* Waits as long as the word has this VALUE, and until somebody wakes: first it looks for about as
+ * long as a sleep costs, then it sleeps. 0: look at the word; it may even be as before. TIMEOUT is
+ * a span, NULL: none. */
+int vshmem_wait(
+	vshmem_pool *pool, const uint32_t *word, uint32_t value, const struct timespec *timeout);
+/* Wakes at most so many of those that sleep at the word, and returns how many. Makes no system call
+ * where nobody sleeps. */
+int vshmem_wake(vshmem_pool *pool, const uint32_t *word, unsigned int most);
 
 /* Semaphores: System V semaphore sets of a pool, by key.
  *
