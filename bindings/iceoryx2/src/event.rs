@@ -1,15 +1,12 @@
 //! Waking a listener: a word of the pool that notifiers count up, and at which it sleeps.
 //!
-//! What was notified lies beside it, in iceoryx2's own bit set. A listener that is attached to a
-//! WaitSet needs a file descriptor: a thread then waits at the word, and makes an eventfd readable.
-
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+//! What was notified lies beside it, in iceoryx2's own bit set.
 
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, drop_in_place};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use iceoryx2_bb_elementary_traits::testing::abandonable::Abandonable;
 use iceoryx2_bb_elementary_traits::zero_copy_send::ZeroCopySend;
@@ -29,6 +26,7 @@ use iceoryx2_cal::named_concept::{
 
 use crate::dynamic_storage::Storage;
 use crate::pool::{self, Errno};
+use crate::readiness::Readiness;
 
 /// Events over a pool, for a set of notifications of this kind.
 pub type PoolEvent<E> = EventImpl<E, Bell, Storage<State<E, Bell>>, Handle, Waiter>;
@@ -50,7 +48,11 @@ pub struct Bell {
 unsafe impl ZeroCopySend for Bell {}
 
 impl Bell {
-    fn ring(&self) -> Result<(), Errno> {
+    pub(crate) fn rung(&self) -> &AtomicU32 {
+        &self.rung
+    }
+
+    pub(crate) fn ring(&self) -> Result<(), Errno> {
         self.rung.fetch_add(1, Ordering::SeqCst);
         pool::wake(&self.rung)
     }
@@ -58,7 +60,7 @@ impl Bell {
 
 /// A bell in a storage that this process has open as long as this lives.
 #[derive(Debug, Clone, Copy)]
-struct BellRef(NonNull<Bell>);
+pub(crate) struct BellRef(NonNull<Bell>);
 
 // SAFETY: a bell is shared by threads as by processes.
 unsafe impl Send for BellRef {}
@@ -66,7 +68,7 @@ unsafe impl Send for BellRef {}
 unsafe impl Sync for BellRef {}
 
 impl BellRef {
-    fn get(&self) -> &Bell {
+    pub(crate) fn get(&self) -> &Bell {
         // SAFETY: `EventImpl` keeps the storage beside the handle or waiter, and drops it later.
         unsafe { self.0.as_ref() }
     }
@@ -108,10 +110,10 @@ pub struct Waiter {
 impl Waiter {
     /// Takes what has come. False: nothing.
     fn take(&self) -> bool {
-        if let Some(readiness) = self.readiness.get() {
-            readiness.clear();
-        }
-        let rung = self.bell.get().rung.load(Ordering::SeqCst);
+        let rung = match self.readiness.get() {
+            Some(readiness) => readiness.clear(),
+            None => self.bell.get().rung.load(Ordering::SeqCst),
+        };
         self.seen.swap(rung, Ordering::SeqCst) != rung
     }
 
@@ -138,7 +140,7 @@ impl Waiter {
 impl FileDescriptorBased for Waiter {
     fn file_descriptor(&self) -> &FileDescriptor {
         let begin = || Readiness::begin(self.bell, self.seen.load(Ordering::SeqCst));
-        &self.readiness.get_or_init(begin).descriptor
+        self.readiness.get_or_init(begin).descriptor()
     }
 }
 
@@ -194,79 +196,5 @@ impl<E: EventState, S: DynamicStorage<State<E, Bell>>> WaiterInterface<E, Bell, 
     fn empty_buffer(&self) -> Result<(), ListenerWaitError> {
         self.take();
         Ok(())
-    }
-}
-
-/// An eventfd that is readable when a bell was rung, and the thread that makes it so.
-#[derive(Debug)]
-struct Readiness {
-    descriptor: FileDescriptor,
-    bell: BellRef,
-    stops: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Readiness {
-    /// Panics where the process has no descriptor or thread left: the trait has no error for it.
-    fn begin(bell: BellRef, seen: u32) -> Self {
-        // SAFETY: plain numbers.
-        let descriptor = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        let descriptor = FileDescriptor::new(descriptor).expect("a WaitSet needs an eventfd");
-        let stops = Arc::new(AtomicBool::new(false));
-        // SAFETY: the descriptor is closed after the thread has ended.
-        let number = unsafe { descriptor.native_handle() };
-        let told = Arc::clone(&stops);
-        let thread = without_signals(move || tell(bell, seen, number, &told));
-        Self { descriptor, bell, stops, thread: Some(thread) }
-    }
-
-    fn clear(&self) {
-        let mut count = 0u64;
-        // SAFETY: the descriptor is open, and the buffer has the 8 bytes that an eventfd gives.
-        unsafe { libc::read(self.descriptor.native_handle(), (&raw mut count).cast(), 8) };
-    }
-}
-
-impl Drop for Readiness {
-    fn drop(&mut self) {
-        self.stops.store(true, Ordering::SeqCst);
-        // Counted up, so that the thread does not sleep any more. Where nobody can be woken, the
-        // pool has failed, and the thread with it.
-        let _ = self.bell.get().ring();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Signals go to the program's own threads.
-fn without_signals(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: places for two sets; the first is filled before it is used.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let thread = std::thread::Builder::new().name("vshmem-listener".to_owned()).spawn(work);
-    // SAFETY: the set that this thread had.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    thread.expect("a WaitSet needs a thread")
-}
-
-/// Makes the eventfd readable each time that the bell was rung since.
-fn tell(bell: BellRef, mut told: u32, descriptor: i32, stops: &AtomicBool) {
-    let bell = bell.get();
-    while !stops.load(Ordering::SeqCst) {
-        let rung = bell.rung.load(Ordering::SeqCst);
-        if rung != told {
-            told = rung;
-            let one = 1u64;
-            // SAFETY: the descriptor is open until this thread has ended; eight bytes are read.
-            unsafe { libc::write(descriptor, (&raw const one).cast(), 8) };
-        }
-        if !matches!(pool::wait(&bell.rung, told, None), Ok(()) | Err(libc::EINTR)) {
-            return;
-        }
     }
 }

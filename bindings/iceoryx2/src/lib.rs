@@ -22,6 +22,8 @@ pub mod monitoring;
 mod naming;
 mod object;
 mod pool;
+pub mod reactor;
+mod readiness;
 mod service;
 pub mod static_storage;
 mod sys;

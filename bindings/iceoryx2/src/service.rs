@@ -12,10 +12,10 @@ use iceoryx2_cal::shm_allocator::pool_allocator::PoolAllocator;
 use iceoryx2_cal::zero_copy_connection::common::details::{
     Connection as ConnectionOver, SharedManagementData,
 };
-use iceoryx2_cal::{bag, hash, reactor, serialize};
+use iceoryx2_cal::{bag, hash, serialize};
 
 use crate::dynamic_storage::Storage;
-use crate::{event, monitoring, static_storage, unique_id};
+use crate::{event, monitoring, reactor, static_storage, unique_id};
 
 /// iceoryx2's shared memory in the pool.
 pub type SharedMemory<Allocator> = Memory<Allocator, Storage<AllocatorDetails<Allocator>>>;
@@ -45,7 +45,7 @@ macro_rules! variant {
             type Connection = Connection;
             type Event = event::Event;
             type Monitoring = monitoring::ClientMonitoring;
-            type Reactor = reactor::recommended::Ipc;
+            type Reactor = reactor::PoolReactor;
             type ArcThreadSafetyPolicy<T: Send + Debug + Abandonable> = $policy::$type<T>;
             type BlackboardMgmt<T: Send + Sync + Debug + ZeroCopySend + 'static> = Storage<T>;
             type BlackboardPayload = SharedMemory<BumpAllocator>;

@@ -16,6 +16,7 @@ use iceoryx2_cal_conformance_tests::named_concept_trait::{
 use vshmem_iceoryx2::dynamic_storage::Storage;
 use vshmem_iceoryx2::event::PoolEvent;
 use vshmem_iceoryx2::monitoring::ClientMonitoring;
+use vshmem_iceoryx2::reactor::PoolReactor;
 use vshmem_iceoryx2::{Connection, ResizableSharedMemory, SharedMemory, static_storage};
 
 type Memory = SharedMemory<PoolAllocator>;
@@ -40,6 +41,7 @@ suite!(
     iceoryx2_cal_conformance_tests::zero_copy_connection_trait,
     Connection
 );
+suite!(reactor, iceoryx2_cal_conformance_tests::reactor_trait, PoolReactor);
 suite!(monitoring, iceoryx2_cal_conformance_tests::monitoring_trait, ClientMonitoring);
 suite!(
     event_of_bits,
