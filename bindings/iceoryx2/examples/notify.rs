@@ -11,6 +11,7 @@ use reading::count;
 use vshmem_iceoryx2::Service;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    set_log_level_from_env_or(LogLevel::Error);
     let node = NodeBuilder::new().create::<Service>()?;
     let event = node.service_builder(&"vshmem/events".try_into()?).event().open_or_create()?;
     while event.dynamic_config().number_of_listeners() == 0 {

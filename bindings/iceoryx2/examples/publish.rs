@@ -13,6 +13,7 @@ use vshmem_iceoryx2::Service;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    set_log_level_from_env_or(LogLevel::Error);
     let node = NodeBuilder::new().create::<Service>()?;
     let service = node
         .service_builder(&"vshmem/readings".try_into()?)

@@ -11,6 +11,7 @@ use reading::{Reading, count};
 use vshmem_iceoryx2::Service;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    set_log_level_from_env_or(LogLevel::Error);
     let node = NodeBuilder::new().create::<Service>()?;
     let service = node
         .service_builder(&"vshmem/questions".try_into()?)

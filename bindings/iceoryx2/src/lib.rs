@@ -18,6 +18,7 @@
 
 pub mod dynamic_storage;
 pub mod event;
+mod leftovers;
 pub mod monitoring;
 mod naming;
 mod object;
@@ -29,5 +30,6 @@ pub mod static_storage;
 mod sys;
 pub mod unique_id;
 
+pub use leftovers::remove_leftovers;
 pub use pool::join;
 pub use service::{Connection, ResizableSharedMemory, Service, SharedMemory, ThreadsafeService};

@@ -105,7 +105,7 @@ impl Attached {
     }
 
     fn owner_lives(&self) -> bool {
-        is_alive(self.word().header.owner.load(Ordering::SeqCst))
+        is_alive(self.object.owner())
     }
 
     fn remove(&self) {

@@ -13,7 +13,7 @@ use crate::object::{Object, Refused, unlink};
 use crate::pool;
 
 /// Stands for the slash of iceoryx2's paths: its file names have none of it.
-const SEPARATOR: u8 = b'|';
+pub(crate) const SEPARATOR: u8 = b'|';
 
 fn translate(path: &[u8]) -> CString {
     let byte = |byte: &u8| if *byte == b'/' { SEPARATOR } else { *byte };
@@ -26,11 +26,14 @@ pub(crate) fn object_name<C: NamedConceptConfiguration>(config: &C, name: &FileN
     translate(config.path_for(name).as_bytes())
 }
 
-fn names_below(path: &Path) -> Result<Vec<FileName>, pool::Errno> {
+/// What the names of objects of a directory begin with.
+pub(crate) fn directory(path: &Path) -> CString {
     let path = path.as_bytes();
-    let mut path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
-    path.push(b'/');
-    let prefix = translate(&path);
+    translate(&[path.strip_suffix(b"/").unwrap_or(path), b"/"].concat())
+}
+
+fn names_in(path: &Path) -> Result<Vec<FileName>, pool::Errno> {
+    let prefix = directory(path);
     let rest = |name: &Vec<u8>| {
         let rest = name.get(prefix.as_bytes().len()..)?;
         if rest.contains(&SEPARATOR) { None } else { FileName::new(rest).ok() }
@@ -46,7 +49,7 @@ pub(crate) fn list<C: NamedConceptConfiguration>(
         let found = Object::open(&object_name(config, name), Duration::ZERO);
         !matches!(found, Err(Refused::Missing | Refused::Unready))
     };
-    let files = names_below(config.get_path_hint()).map_err(|errno| match errno {
+    let files = names_in(config.get_path_hint()).map_err(|errno| match errno {
         libc::EACCES => NamedConceptListError::InsufficientPermissions,
         _ => NamedConceptListError::InternalError,
     })?;

@@ -82,6 +82,13 @@ impl Opening {
         self.stat().is_ok_and(|stat| stat.links > 0)
     }
 
+    /// Whether nobody uses the object, beside this opening and one attach of its own.
+    fn is_alone(&self) -> Result<bool, Errno> {
+        let times = attached().get(&self.id).map_or(0, |found| found.times);
+        let stat = self.stat()?;
+        Ok(times == 1 && stat.attaches == 1 && stat.opens == 1)
+    }
+
     /// Whether it is one of this object.
     pub fn is_of(&self, object: &Object) -> bool {
         self.id == object.id
@@ -202,6 +209,11 @@ impl Object {
         }
     }
 
+    /// Whose it is.
+    pub fn owner(&self) -> u64 {
+        self.header().owner.load(Ordering::SeqCst)
+    }
+
     /// From now on others may use it.
     pub fn make_ready(&self) {
         self.header().version.store(PackageVersion::get().to_u64(), Ordering::SeqCst);
@@ -249,13 +261,35 @@ fn remove_if_left(name: &CStr) -> Result<bool, Errno> {
 
 /// Removes an unready object whose maker has died, unless another process does.
 fn remove_if_mine(name: &CStr, opening: &Opening, object: &Object) -> Result<bool, Errno> {
-    let owner = object.header().owner.load(Ordering::SeqCst);
+    let owner = object.owner();
     let is_left = match owner {
         // Not yet named: its maker has it open beside this opening, or has died.
         0 => opening.stat()?.opens == 1,
         maker => !is_alive(maker),
     };
     Ok(is_left && claim(&object.header().owner, owner)? && opening.has_name() && unlink(name)?)
+}
+
+/// Removes an object that is ready, whose maker has died, and that nobody uses. True: it was one.
+///
+/// Others may open it meanwhile. They attach it first and then look whether it is ready, so that
+/// either they are seen here, or they see that it is not.
+pub(crate) fn remove_if_left_over(name: &CStr) -> Result<bool, Errno> {
+    let opening = match Opening::of(name) {
+        Err(libc::ENOENT) => return Ok(false),
+        opening => opening?,
+    };
+    let object = opening.attach()?;
+    let owner = object.owner();
+    if is_alive(owner) || !opening.is_alone()? || !claim(&object.header().owner, owner)? {
+        return Ok(false);
+    }
+    let version = object.header().version.swap(0, Ordering::SeqCst);
+    if opening.is_alone()? && opening.has_name() {
+        return unlink(name);
+    }
+    object.header().version.store(version, Ordering::SeqCst);
+    Ok(false)
 }
 
 /// Makes a dead client's word this one's. False: another was faster.

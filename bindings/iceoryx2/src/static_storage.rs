@@ -80,6 +80,8 @@ impl Owned {
 #[derive(Debug)]
 pub struct View {
     content: Vec<u8>,
+    /// Attached as long as it is used, so that it is not taken for left over.
+    _object: Object,
 }
 
 impl Abandonable for View {
@@ -225,7 +227,7 @@ impl StaticStorageLocked<Storage> for Locked {
             place.copy_from_nonoverlapping(NonNull::from(contents).cast(), contents.len());
         }
         object.make_ready();
-        Ok(Storage { owned: self.owned, view: View { content: contents.to_vec() } })
+        Ok(Storage { owned: self.owned, view: View { content: contents.to_vec(), _object: object } })
     }
 }
 
@@ -280,7 +282,7 @@ impl StaticStorageBuilder<Storage> for Builder {
             Refused::Version | Refused::Pool(_) => StaticStorageOpenError::InternalError,
         })?;
         let content = content_of(&object).ok_or(StaticStorageOpenError::Read)?;
-        Ok(Storage { owned: self.owned(false), view: View { content } })
+        Ok(Storage { owned: self.owned(false), view: View { content, _object: object } })
     }
 }
 

@@ -8,6 +8,7 @@ use iceoryx2::unique_id_generator::{
     Entity, UniqueId, UniqueIdGenerator, UniqueIdGeneratorGenerateError,
 };
 
+use crate::leftovers::remove_leftovers;
 use crate::pool::this_client;
 
 /// Bits of the unique half that count within a process; the others are those of its client number
@@ -21,9 +22,13 @@ pub struct UniquePoolId {}
 
 impl UniqueIdGenerator for UniquePoolId {
     fn generate<Service: iceoryx2::service::Service>(
-        _: Entity,
-        _: &Config,
+        entity: Entity,
+        config: &Config,
     ) -> Result<UniqueId, UniqueIdGeneratorGenerateError> {
+        if matches!(entity, Entity::Node(_)) {
+            // The first step of a new node. If the pool cannot be searched, the node finds out.
+            let _ = remove_leftovers(config);
+        }
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let client = this_client().map_err(|_| UniqueIdGeneratorGenerateError::GenerationError)?;
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
