@@ -6,13 +6,10 @@ mod reading;
 
 use std::process::ExitCode;
 
-use iceoryx2::prelude::*;
 use reading::count;
-use vshmem_iceoryx2::Service;
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    set_log_level_from_env_or(LogLevel::Error);
-    let node = NodeBuilder::new().create::<Service>()?;
+    let node = reading::node()?;
     let event = node.service_builder(&"vshmem/events".try_into()?).event().open_or_create()?;
     let listener = event.listener_builder().create()?;
     let (mut heard, mut ended, mut wakes) = (0, false, 0u64);

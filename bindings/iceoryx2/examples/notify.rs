@@ -4,18 +4,14 @@ extern crate iceoryx2_bb_loggers;
 
 mod reading;
 
-use std::time::Duration;
-
 use iceoryx2::prelude::*;
-use reading::count;
-use vshmem_iceoryx2::Service;
+use reading::{count, pause};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    set_log_level_from_env_or(LogLevel::Error);
-    let node = NodeBuilder::new().create::<Service>()?;
+    let node = reading::node()?;
     let event = node.service_builder(&"vshmem/events".try_into()?).event().open_or_create()?;
     while event.dynamic_config().number_of_listeners() == 0 {
-        node.wait(Duration::from_millis(1))?;
+        pause();
     }
     let notifier = event.notifier_builder().create()?;
     for _ in 0..count() {

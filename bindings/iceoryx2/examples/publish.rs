@@ -4,17 +4,11 @@ extern crate iceoryx2_bb_loggers;
 
 mod reading;
 
-use std::time::Duration;
-
 use iceoryx2::prelude::*;
-use reading::{Reading, count};
-use vshmem_iceoryx2::Service;
-
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+use reading::{Reading, count, pause};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    set_log_level_from_env_or(LogLevel::Error);
-    let node = NodeBuilder::new().create::<Service>()?;
+    let node = reading::node()?;
     let service = node
         .service_builder(&"vshmem/readings".try_into()?)
         .publish_subscribe::<Reading>()
@@ -23,16 +17,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .open_or_create()?;
     let strategy = BackpressureStrategy::RetryUntilDelivered;
     let publisher = service.publisher_builder().backpressure_strategy(strategy).create()?;
+    let event = node.service_builder(&"vshmem/readings".try_into()?).event().open_or_create()?;
+    let listener = event.listener_builder().create()?;
     let subscribers = || service.dynamic_config().number_of_subscribers();
     while subscribers() == 0 {
-        node.wait(LOOK_AGAIN)?;
+        pause();
     }
     for number in 0..count() {
+        // iceoryx2 waits for those that are connected, and a subscriber is by its first reading.
+        if number == 1 {
+            listener.blocking_wait(|_| {})?;
+        }
         publisher.loan_uninit()?.write_payload(Reading::new(number)).send()?;
     }
     // What was not taken yet goes with its publisher.
     while subscribers() > 0 {
-        node.wait(LOOK_AGAIN)?;
+        pause();
     }
     println!("publish: {} readings sent", count());
     Ok(())

@@ -5,22 +5,19 @@ extern crate iceoryx2_bb_loggers;
 mod reading;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use iceoryx2::prelude::*;
-use reading::{Reading, count};
-use vshmem_iceoryx2::Service;
+use reading::{Reading, count, pause};
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    set_log_level_from_env_or(LogLevel::Error);
-    let node = NodeBuilder::new().create::<Service>()?;
+    let node = reading::node()?;
     let service = node
         .service_builder(&"vshmem/questions".try_into()?)
         .request_response::<u64, Reading>()
         .open_or_create()?;
     let client = service.client_builder().create()?;
     while service.dynamic_config().number_of_servers() == 0 {
-        node.wait(Duration::from_millis(1))?;
+        pause();
     }
     let mut wrong = 0;
     for number in 0..count() {

@@ -4,15 +4,11 @@ extern crate iceoryx2_bb_loggers;
 
 mod reading;
 
-use std::time::Duration;
-
 use iceoryx2::prelude::*;
-use reading::{Reading, count};
-use vshmem_iceoryx2::Service;
+use reading::{Reading, count, pause};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    set_log_level_from_env_or(LogLevel::Error);
-    let node = NodeBuilder::new().create::<Service>()?;
+    let node = reading::node()?;
     let service = node
         .service_builder(&"vshmem/questions".try_into()?)
         .request_response::<u64, Reading>()
@@ -30,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // The last answer goes with its server.
     while service.dynamic_config().number_of_clients() > 0 {
-        node.wait(Duration::from_millis(1))?;
+        pause();
     }
     println!("respond: {answered} requests answered");
     Ok(())

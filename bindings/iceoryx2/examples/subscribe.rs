@@ -6,13 +6,10 @@ mod reading;
 
 use std::process::ExitCode;
 
-use iceoryx2::prelude::*;
 use reading::{Reading, count};
-use vshmem_iceoryx2::Service;
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    set_log_level_from_env_or(LogLevel::Error);
-    let node = NodeBuilder::new().create::<Service>()?;
+    let node = reading::node()?;
     let service = node
         .service_builder(&"vshmem/readings".try_into()?)
         .publish_subscribe::<Reading>()
@@ -20,11 +17,15 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         .subscriber_max_buffer_size(16)
         .open_or_create()?;
     let subscriber = service.subscriber_builder().create()?;
+    let event = node.service_builder(&"vshmem/readings".try_into()?).event().open_or_create()?;
     let (mut taken, mut wrong) = (0, 0);
     while taken < count() {
         match subscriber.receive()? {
             Some(sample) => {
                 wrong += u64::from(sample.number != taken || !sample.is_whole());
+                if taken == 0 {
+                    event.notifier_builder().create()?.notify()?;
+                }
                 taken += 1;
             }
             None => std::thread::yield_now(),

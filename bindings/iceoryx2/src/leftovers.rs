@@ -56,9 +56,8 @@ fn is_of(config: &Config, name: &[u8]) -> bool {
     let (place, file) = name.split_at(end + 1);
     let root = directory(global.root_path());
     let is_below = |path: Path| place.starts_with(directory(&path).as_bytes());
-    let is_there = place == root.as_bytes()
-        || is_below(global.service_dir())
-        || is_below(global.node_dir());
+    let is_there =
+        place == root.as_bytes() || is_below(global.service_dir()) || is_below(global.node_dir());
     is_there && file.starts_with(global.prefix.as_bytes())
 }
 

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, CString};
 use std::time::Duration;
 
+use iceoryx2_cal::monitoring::SemanticString;
 use iceoryx2_cal::named_concept::{
     FileName, NamedConceptConfiguration, NamedConceptDoesExistError, NamedConceptListError,
     NamedConceptRemoveError, Path,
 };
-use iceoryx2_cal::monitoring::SemanticString;
 
 use crate::object::{Object, Refused, unlink};
 use crate::pool;
@@ -66,7 +66,9 @@ pub(crate) fn does_exist(name: &CStr) -> Result<bool, NamedConceptDoesExistError
         Ok(_) | Err(Refused::Version) => Ok(true),
         Err(Refused::Missing) => Ok(false),
         Err(Refused::Unready) => Err(NamedConceptDoesExistError::UnderlyingResourcesBeingSetUp),
-        Err(Refused::Pool(libc::EACCES)) => Err(NamedConceptDoesExistError::InsufficientPermissions),
+        Err(Refused::Pool(libc::EACCES)) => {
+            Err(NamedConceptDoesExistError::InsufficientPermissions)
+        }
         Err(Refused::Pool(_)) => Err(NamedConceptDoesExistError::InternalError),
     }
 }

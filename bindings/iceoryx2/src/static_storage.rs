@@ -227,7 +227,10 @@ impl StaticStorageLocked<Storage> for Locked {
             place.copy_from_nonoverlapping(NonNull::from(contents).cast(), contents.len());
         }
         object.make_ready();
-        Ok(Storage { owned: self.owned, view: View { content: contents.to_vec(), _object: object } })
+        Ok(Storage {
+            owned: self.owned,
+            view: View { content: contents.to_vec(), _object: object },
+        })
     }
 }
 
@@ -295,6 +298,8 @@ fn content_of(object: &Object) -> Option<Vec<u8>> {
     let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= room)?;
     let mut content = vec![0; bytes];
     // SAFETY: so many bytes lie behind the start, and the place has room for them.
-    unsafe { start.add(1).cast::<u8>().as_ptr().copy_to_nonoverlapping(content.as_mut_ptr(), bytes) };
+    unsafe {
+        start.add(1).cast::<u8>().as_ptr().copy_to_nonoverlapping(content.as_mut_ptr(), bytes)
+    };
     Some(content)
 }

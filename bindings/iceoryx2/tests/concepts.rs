@@ -28,7 +28,11 @@ suite!(
     Storage<TestData>,
     Storage<u64>
 );
-suite!(static_storage_, iceoryx2_cal_conformance_tests::static_storage_trait, static_storage::Storage);
+suite!(
+    static_storage_,
+    iceoryx2_cal_conformance_tests::static_storage_trait,
+    static_storage::Storage
+);
 suite!(shared_memory, iceoryx2_cal_conformance_tests::shared_memory_trait, Memory);
 suite!(
     resizable_shared_memory,
@@ -81,11 +85,7 @@ suite!(
     iceoryx2_cal_conformance_tests::named_concept_trait,
     ZeroCopyConnectionTest<Connection>
 );
-suite!(
-    named_event,
-    iceoryx2_cal_conformance_tests::named_concept_trait,
-    EventTest<CountingEvent>
-);
+suite!(named_event, iceoryx2_cal_conformance_tests::named_concept_trait, EventTest<CountingEvent>);
 suite!(
     named_monitoring,
     iceoryx2_cal_conformance_tests::named_concept_trait,

@@ -26,12 +26,7 @@ macro_rules! suites {
             $variant,
             PubSubTests<$variant>
         );
-        suite!(
-            services_event,
-            iceoryx2_conformance_tests::service,
-            $variant,
-            EventTests<$variant>
-        );
+        suite!(services_event, iceoryx2_conformance_tests::service, $variant, EventTests<$variant>);
         suite!(
             services_request_response,
             iceoryx2_conformance_tests::service,

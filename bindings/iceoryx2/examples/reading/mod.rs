@@ -2,7 +2,11 @@
 
 #![allow(dead_code)] // each example uses a part
 
+use std::time::Duration;
+
+use iceoryx2::node::NodeCreationFailure;
 use iceoryx2::prelude::*;
+use vshmem_iceoryx2::Service;
 
 /// A page of data.
 #[derive(Debug, Clone, Copy, ZeroCopySend)]
@@ -34,4 +38,15 @@ impl Reading {
 /// The first argument, or 1000.
 pub fn count() -> u64 {
     std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(1000)
+}
+
+/// A node whose process ends by SIGINT and SIGTERM, as it does without one.
+pub fn node() -> Result<Node<Service>, NodeCreationFailure> {
+    set_log_level_from_env_or(LogLevel::Error);
+    NodeBuilder::new().signal_handling_mode(SignalHandlingMode::Disabled).create()
+}
+
+/// To be called between two looks.
+pub fn pause() {
+    std::thread::sleep(Duration::from_millis(1));
 }
