@@ -1,5 +1,5 @@
-//! everything [ROUNDS [ipc]]: makes a node with ports of all kinds, uses them and drops them, over and
-//! over; without ROUNDS until it is killed. With 0 it only removes what dead nodes have left.
+//! everything [ROUNDS [ipc]]: makes a node with ports of all kinds, uses them and drops them, over
+//! and over; without ROUNDS until it is killed. With 0 it only removes what dead nodes have left.
 //! `ipc`: with iceoryx2's own variant, to compare.
 
 extern crate iceoryx2_bb_loggers;

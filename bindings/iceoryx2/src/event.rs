@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use iceoryx2_bb_elementary_traits::testing::abandonable::Abandonable;
-use iceoryx2_bb_elementary_traits::zero_copy_send::ZeroCopySend;
 use iceoryx2_bb_lock_free::mpmc::counting_bit_set::RelocatableCountingBitSet;
 use iceoryx2_bb_posix::file_descriptor::{FileDescriptor, FileDescriptorBased};
 use iceoryx2_bb_posix::file_descriptor_set::SynchronousMultiplexing;
@@ -24,8 +23,10 @@ use iceoryx2_cal::named_concept::{
     FileName, NamedConceptPathHintRemoveError, NamedConceptRemoveError, Path,
 };
 
+pub use crate::bell::Bell;
+use crate::bell::BellRef;
 use crate::dynamic_storage::Storage;
-use crate::pool::{self, Errno};
+use crate::pool;
 use crate::readiness::Readiness;
 
 /// Events over a pool, for a set of notifications of this kind.
@@ -33,46 +34,6 @@ pub type PoolEvent<E> = EventImpl<E, Bell, Storage<State<E, Bell>>, Handle, Wait
 
 /// Those that iceoryx2's services use.
 pub type Event = PoolEvent<RelocatableCountingBitSet>;
-
-/// What lies in the pool.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub struct Bell {
-    /// How often it was rung; wraps.
-    rung: AtomicU32,
-    /// Not 0: the listener has gone.
-    closed: AtomicU32,
-}
-
-// SAFETY: two words, which mean the same in each process.
-unsafe impl ZeroCopySend for Bell {}
-
-impl Bell {
-    pub(crate) fn rung(&self) -> &AtomicU32 {
-        &self.rung
-    }
-
-    pub(crate) fn ring(&self) -> Result<(), Errno> {
-        self.rung.fetch_add(1, Ordering::SeqCst);
-        pool::wake(&self.rung)
-    }
-}
-
-/// A bell in a storage that this process has open as long as this lives.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BellRef(NonNull<Bell>);
-
-// SAFETY: a bell is shared by threads as by processes.
-unsafe impl Send for BellRef {}
-// SAFETY: as above.
-unsafe impl Sync for BellRef {}
-
-impl BellRef {
-    pub(crate) fn get(&self) -> &Bell {
-        // SAFETY: `EventImpl` keeps the storage beside the handle or waiter, and drops it later.
-        unsafe { self.0.as_ref() }
-    }
-}
 
 /// A notifier's side.
 #[derive(Debug)]
@@ -86,12 +47,12 @@ impl Abandonable for Handle {
 
 impl<E: EventState, S: DynamicStorage<State<E, Bell>>> HandlerInterface<E, Bell, S> for Handle {
     fn open(_: &FileName, _: &Configuration, bell: &Bell) -> Result<Self, NotifierOpenError> {
-        Ok(Self { bell: BellRef(NonNull::from(bell)) })
+        Ok(Self { bell: BellRef::new(NonNull::from(bell)) })
     }
 
     fn notify(&self) -> Result<(), NotifierNotifyError> {
         let bell = self.bell.get();
-        if bell.closed.load(Ordering::SeqCst) != 0 {
+        if bell.is_closed() {
             return Err(NotifierNotifyError::Disconnected);
         }
         bell.ring().map_err(|_| NotifierNotifyError::InternalFailure)
@@ -112,7 +73,7 @@ impl Waiter {
     fn take(&self) -> bool {
         let rung = match self.readiness.get() {
             Some(readiness) => readiness.clear(),
-            None => self.bell.get().rung.load(Ordering::SeqCst),
+            None => self.bell.get().rung().load(Ordering::SeqCst),
         };
         self.seen.swap(rung, Ordering::SeqCst) != rung
     }
@@ -124,7 +85,7 @@ impl Waiter {
                 return Ok(());
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            match pool::wait(&self.bell.get().rung, seen, left) {
+            match pool::wait(self.bell.get().rung(), seen, left) {
                 Ok(()) => {}
                 Err(libc::ETIMEDOUT) => {
                     self.take();
@@ -156,7 +117,7 @@ impl Abandonable for Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.bell.get().closed.store(1, Ordering::SeqCst);
+        self.bell.get().close();
     }
 }
 
@@ -176,7 +137,7 @@ impl<E: EventState, S: DynamicStorage<State<E, Bell>>> WaiterInterface<E, Bell, 
         _: &Configuration,
         bell: &mut MaybeUninit<Bell>,
     ) -> Result<Self, ListenerCreateError> {
-        let bell = BellRef(NonNull::from(bell.write(Bell::default())));
+        let bell = BellRef::new(NonNull::from(bell.write(Bell::default())));
         Ok(Self { bell, seen: AtomicU32::new(0), readiness: OnceLock::new() })
     }
 

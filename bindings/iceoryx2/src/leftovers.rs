@@ -1,6 +1,6 @@
-//! What killed processes leave and iceoryx2 does not find: it goes by the node's token, service tags
-//! and port tags, and a process may be killed before it has made one, or while it cleans up after
-//! another.
+//! What killed processes leave and iceoryx2 does not find: it goes by the node's token, service
+//! tags and port tags, and a process may be killed before it has made one, or while it cleans up
+//! after another.
 //!
 //! The pool knows more: who has an object attached. All that living processes use, they have
 //! attached, or have made themselves. So an object whose maker has ended and that nobody has

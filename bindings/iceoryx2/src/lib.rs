@@ -16,6 +16,7 @@
 //! The pool is the one that `VSHMEM_POOL` names, or that this guest was given; [`join`] takes
 //! another. All else is as with iceoryx2's own variants. The README beside says what differs.
 
+mod bell;
 pub mod dynamic_storage;
 pub mod event;
 mod leftovers;

@@ -1,9 +1,9 @@
 //! A named object of the pool, as all concepts use it: memory with a header that says whether it is
 //! made, and by whom.
 //!
-//! A process that is killed while it makes an object leaves it unready. Whoever meets such a one
-//! claims it (the header's owner changes from a dead client to a living one, once) and unlinks it:
-//! as only one can, no object of a later maker is unlinked in its place.
+//! A process that is killed while it makes an object leaves it unready. A process that meets such a
+//! one claims it (the header's owner changes from a dead client to a living one, once) and unlinks
+//! it: as only one can, no object of a later maker is unlinked in its place.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
@@ -250,7 +250,8 @@ impl Drop for Object {
     }
 }
 
-/// Removes an object of that name if its maker has died before it was ready. True: the name is free.
+/// Removes an object of that name if its maker has died before it was ready. True: the name is
+/// free.
 fn remove_if_left(name: &CStr) -> Result<bool, Errno> {
     match Object::open(name, Duration::ZERO) {
         Err(Refused::Missing) => Ok(true),

@@ -1,5 +1,5 @@
-//! Waits at file descriptors, as iceoryx2's reactor does, after listeners' descriptors were brought up
-//! to date.
+//! Waits at file descriptors, as iceoryx2's reactor does, after listeners' descriptors were brought
+//! up to date.
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use iceoryx2_bb_posix::file_descriptor::FileDescriptor;
 
-use crate::event::BellRef;
+use crate::bell::BellRef;
 use crate::pool;
 
 /// An eventfd that is readable when a bell was rung.
