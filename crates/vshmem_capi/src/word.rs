@@ -73,12 +73,10 @@ pub unsafe extern "C" fn vshmem_wait(
 ) -> c_int {
     // SAFETY: the caller passes a pool's handle, and a time or null.
     let (pool, timeout) = unsafe { (borrow(pool), timeout.as_ref()) };
-    answer(pool.and_then(|pool| {
-        match wait(pool, word, value, timeout.map(span).transpose()?)? {
-            WaitEnd::Woken { .. } | WaitEnd::Changed => Ok(0),
-            WaitEnd::TimedOut => Err(Errno::TIMEDOUT),
-            WaitEnd::Interrupted => Err(Errno::INTR),
-        }
+    answer(pool.and_then(|pool| match wait(pool, word, value, timeout.map(span).transpose()?)? {
+        WaitEnd::Woken { .. } | WaitEnd::Changed => Ok(0),
+        WaitEnd::TimedOut => Err(Errno::TIMEDOUT),
+        WaitEnd::Interrupted => Err(Errno::INTR),
     }))
 }
 
