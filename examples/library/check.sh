@@ -49,6 +49,7 @@ check "a ledger's first line" "$build/ledger" $pool add one
 check "and the second" "$build/ledger" $pool add two
 check "are both there" said "8 bytes of user" "$build/ledger" $pool show
 check "and go" "$build/ledger" $pool remove
+check "a doorbell" said "2000 changes; the visitor has gone, and 1 object is there" "$build/doorbell" $pool
 half() { VSHMEM_POOL=$pool "$build/picture" half "$1" >/dev/null; }
 drawn() { half 1 && half 0 && VSHMEM_POOL=$pool "$build/picture" show "$build/picture.out" >/dev/null &&
 	[ "$(stat -c %s "$build/picture.out")" = 38415 ]; }

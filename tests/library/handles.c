@@ -30,6 +30,8 @@ static void answers_ebadf(vshmem_pool *pool)
 	returns(-EBADF, vshmem_domain(pool, &domain));
 	returns(-EBADF, vshmem_domain_named(pool, "host", &domain));
 	returns(-EBADF, vshmem_domain_alive(pool, &domain));
+	returns(-EBADF, vshmem_client(pool, &size));
+	returns(-EBADF, vshmem_client_alive(pool, 1 << 20));
 	returns(0, vshmem_attaches(pool));
 	returns(0, vshmem_base(pool));
 	returns(0, vshmem_bytes(pool));
@@ -44,6 +46,9 @@ static void answers_ebadf(vshmem_pool *pool)
 	returns(-EBADF, vshmem_shm_bytes(pool, 1, &size));
 	returns(-EBADF, vshmem_shm_resize(pool, 1, 1));
 	returns(-EBADF, vshmem_shm_unlink(pool, "none"));
+	returns(-EBADF, vshmem_shm_names(pool, "", NULL, NULL));
+	returns(-EBADF, vshmem_wait(pool, numbers, 0, NULL));
+	returns(-EBADF, vshmem_wake(pool, numbers, 1));
 	returns(-EBADF, vshmem_semget(pool, 1, 1, IPC_CREAT));
 	returns(-EBADF, vshmem_semop(pool, 1, &up, 1, NULL));
 	returns(-EBADF, vshmem_semval(pool, 1, 0));

@@ -60,7 +60,7 @@ uint64_t vshmem_bytes(const vshmem_pool *pool);
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
-/* Examples: neighbours.c */
+/* Examples: neighbours.c, doorbell.c */
 
 /* Processes of this kernel, in all its containers, that use the pool's memory now, this one among
  * them. */
@@ -77,6 +77,12 @@ int vshmem_domain(const vshmem_pool *pool, struct vshmem_domain *domain);
 int vshmem_domain_named(const vshmem_pool *pool, const char *name, struct vshmem_domain *domain);
 /* 1: it takes part; 0: it was declared dead, or evicted. */
 int vshmem_domain_alive(const vshmem_pool *pool, const struct vshmem_domain *domain);
+
+/* This process's number as a client: above 2^20, and no other process has or had it. */
+int vshmem_client(const vshmem_pool *pool, uint64_t *client);
+/* 1: the process of that number may still act; 0: it has ended, or its domain. That it was killed
+ * is noticed by its domain's agent, as a rule within a second. */
+int vshmem_client_alive(const vshmem_pool *pool, uint64_t client);
 
 /* Memory: hold memory of a pool, and attach that of others. */
 
@@ -141,7 +147,7 @@ int vshmem_key(const char *name);
  * -EBADF: the pool is NULL, or closed.
  * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
-/* Examples: ledger.c, picture.c */
+/* Examples: ledger.c, picture.c, doorbell.c */
 
 /* shm_open(3): the object's id, by which this process has it open once more. FLAGS: O_RDONLY or
  * O_RDWR, with O_CREAT, O_EXCL and O_TRUNC; a new object gets MODE as it is, whatever the umask.
@@ -167,6 +173,31 @@ int vshmem_shm_stat(const vshmem_pool *pool, int id, struct vshmem_shm_stat *sta
 int vshmem_shm_resize(vshmem_pool *pool, int id, uint64_t bytes);
 /* shm_unlink(3). */
 int vshmem_shm_unlink(vshmem_pool *pool, const char *name);
+/* Calls EACH for every object whose name begins with PREFIX, and returns how many there are. Names
+ * come without a slash in front, in no order. */
+typedef void vshmem_shm_each(const char *name, void *argument);
+int vshmem_shm_names(
+	const vshmem_pool *pool, const char *prefix, vshmem_shm_each *each, void *argument);
+
+/* Words: wait until another process of the pool changes a word of its memory.
+ *
+ * As futex(2) does, in memory that is held or attached. A process changes the word, then wakes. */
+
+/* Errors:
+ * -ETIMEDOUT: nothing has come in time.
+ * -EINTR: a signal handler has run; vshmem_interrupt is for such handlers.
+ * -EINVAL: no aligned word of the pool's memory lies there, or the time is none.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Examples: doorbell.c */
+
+/* Waits as long as the word has this VALUE, until somebody wakes; it looks first, then it sleeps.
+ * 0: look at the word; it may even be as before. TIMEOUT is a span, NULL: none. */
+int vshmem_wait(
+	vshmem_pool *pool, const uint32_t *word, uint32_t value, const struct timespec *timeout);
+/* Wakes at most so many of those that sleep at the word, and returns how many. */
+int vshmem_wake(vshmem_pool *pool, const uint32_t *word, unsigned int most);
 
 /* Semaphores: System V semaphore sets of a pool, by key.
  *

@@ -8,6 +8,7 @@
 mod agent;
 mod attach;
 mod caller;
+mod client;
 mod fork;
 mod handle;
 mod lane;
@@ -17,6 +18,7 @@ mod port;
 mod posix_shm;
 mod team;
 mod team_blocks;
+mod word;
 
 use std::ffi::c_int;
 

@@ -159,7 +159,8 @@ fn operation(raw: libc::sembuf) -> Operation {
     }
 }
 
-fn span(raw: &libc::timespec) -> Result<Duration, Errno> {
+/// A time that C passes. EINVAL: it is none.
+pub fn span(raw: &libc::timespec) -> Result<Duration, Errno> {
     let seconds = u64::try_from(raw.tv_sec).map_err(|_| Errno::INVAL)?;
     match u32::try_from(raw.tv_nsec) {
         Ok(nanos) if nanos < 1_000_000_000 => Ok(Duration::new(seconds, nanos)),

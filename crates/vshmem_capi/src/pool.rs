@@ -111,7 +111,7 @@ impl Pool {
     }
 
     /// Offset of an address in the pool, as this process has it.
-    fn offset(&self, memory: *const c_void) -> u64 {
+    pub fn offset(&self, memory: *const c_void) -> u64 {
         memory.addr().wrapping_sub(self.base.as_ptr().addr()) as u64
     }
 

@@ -1,8 +1,8 @@
 //! POSIX shared memory objects by name, for programs without the preload library.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-use vshmem_ipc::{Beginning, Errno, PosixOpen, PosixShmStat};
+use vshmem_ipc::{Beginning, Errno, FoundBy, Kind, PosixOpen, PosixShmStat};
 use vshmem_session::Session;
 
 use crate::answer;
@@ -175,6 +175,39 @@ pub unsafe extern "C" fn vshmem_shm_unlink(pool: *const Pool, name: *const c_cha
     let (session, name) = unsafe { (session_of(pool), CStr::from_ptr(name)) };
     answer(session.and_then(|session| {
         session.client().posix_shm_unlink(bare(name), &Credentials).map(|()| 0)
+    }))
+}
+
+/// `vshmem_shm_each`.
+pub type Each = unsafe extern "C" fn(name: *const c_char, argument: *mut c_void);
+
+/// The names that begin with these bytes.
+fn names(session: &Session, prefix: &[u8]) -> Result<Vec<CString>, Errno> {
+    let objects = session.client().pool().entries(Kind::Segment)?;
+    let begins = |found_by| match found_by {
+        FoundBy::Name(name) if name.starts_with(prefix) => CString::new(name).ok(),
+        _ => None,
+    };
+    Ok(objects.into_iter().filter_map(|object| begins(object.found_by)).collect())
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_shm_names(
+    pool: *const Pool,
+    prefix: *const c_char,
+    each: Each,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller passes a pool's handle and a C string.
+    let (session, prefix) = unsafe { (session_of(pool), CStr::from_ptr(prefix)) };
+    answer(session.and_then(|session| names(session, bare(prefix))).map(|names| {
+        // SAFETY: the caller passes a function that takes a C string and this argument.
+        names.iter().for_each(|name| unsafe { each(name.as_ptr(), argument) });
+        names.len() as c_int
     }))
 }
 

@@ -1,5 +1,6 @@
 //! All dependencies have a licence that deny.toml allows, and come from the registry. `cargo deny
 //! check` sees more (advisories), where it is installed; this needs neither it nor a network.
+//! LICENCES_OF: the directory of another workspace of this tree, whose crates have been fetched.
 
 use std::process::Command;
 
@@ -12,7 +13,7 @@ fn dependencies() -> Vec<Value> {
     let platform = format!("--filter-platform={}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(cargo)
         .args(["metadata", "--format-version=1", "--locked", "--offline", &platform])
-        .current_dir(root())
+        .current_dir(root().join(std::env::var("LICENCES_OF").unwrap_or_default()))
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
