@@ -112,8 +112,7 @@ pub(super) fn fill<T>(into: *mut T, with: impl FnOnce(&mut T)) -> Result<(), Err
 /// stat(2) and its kin.
 #[inline]
 pub fn stat(path: Path, into: *mut libc::stat, kernel: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: where the kernel has filled it in there is room.
-    let kernel = || unsafe { one_host::stated(path.text, into, kernel()) };
+    let kernel = || one_host::stated(path.text, into, kernel());
     on_existing_int(path, kernel, |_, id| {
         let state = state_of(id)?;
         fill(into, |into| state.describe(into))
@@ -123,8 +122,7 @@ pub fn stat(path: Path, into: *mut libc::stat, kernel: impl FnOnce() -> c_int) -
 /// statx(2).
 #[inline]
 pub fn statx(path: Path, into: *mut libc::statx, kernel: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: where the kernel has filled it in there is room.
-    let kernel = || unsafe { one_host::stated_more(path.text, into, kernel()) };
+    let kernel = || one_host::stated_more(path.text, into, kernel());
     on_existing_int(path, kernel, |_, id| {
         let state = state_of(id)?;
         fill(into, |into| state.describe_more(into))
@@ -201,8 +199,7 @@ pub fn read_link(
     kernel: impl FnOnce() -> isize,
 ) -> isize {
     let path = Path { follows: false, ..path };
-    // SAFETY: where the kernel has written there is room.
-    let kernel = || unsafe { one_host::link_read(path.text, into, bytes, kernel()) };
+    let kernel = || one_host::link_read(path.text, into, bytes, kernel());
     on_existing(path, || kernel() as i64, |_, _| Err(Errno::INVAL)) as isize
 }
 

@@ -77,7 +77,10 @@ impl Wanted<'_> {
             return None;
         }
         let (opened, descriptor) = self.again((path_only.as_raw_fd(), known))?;
-        marker::is_sealed(opened.as_raw_fd()).then_some((opened, descriptor))
+        if !marker::is_sealed(opened.as_raw_fd()) {
+            return None;
+        }
+        Some((lower(path_only, opened)?, descriptor))
     }
 
     fn make(&self, mode: u32) -> Result<(OwnedFd, Descriptor), Errno> {
@@ -88,7 +91,8 @@ impl Wanted<'_> {
         if self.access.read && self.access.write {
             return Ok(made);
         }
-        self.again((made.0.as_raw_fd(), made.1)).ok_or(Errno::ACCESS)
+        let (opened, descriptor) = self.again((made.0.as_raw_fd(), made.1)).ok_or(Errno::ACCESS)?;
+        Ok((lower(made.0, opened).ok_or(Errno::BADF)?, descriptor))
     }
 
     fn flags(&self) -> c_int {
@@ -99,6 +103,15 @@ impl Wanted<'_> {
         };
         access | libc::O_CLOEXEC
     }
+}
+
+/// A descriptor under the number of one that was opened before it, which is closed: a program is
+/// given the lowest number that was free.
+fn lower(before: OwnedFd, opened: OwnedFd) -> Option<OwnedFd> {
+    let words = [opened.as_raw_fd() as usize, before.as_raw_fd() as usize];
+    let words = [words[0], words[1], libc::O_CLOEXEC as usize];
+    // SAFETY: both are descriptors of ours, which no other code knows yet.
+    errno_kept(|| unsafe { system_call(libc::SYS_dup3, words) }).ok().map(|_| before)
 }
 
 /// Opens what a process has open under a number: this process, or another one.

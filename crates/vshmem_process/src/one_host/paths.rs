@@ -128,13 +128,11 @@ pub fn accessed(path: *const c_char, mode: c_int, result: c_int) -> c_int {
 }
 
 /// What stat(2) and its kin answer where the kernel has answered `result`.
-///
-/// # Safety
-/// There is room at `into`, or the kernel has said that there is none.
 #[inline]
-pub unsafe fn stated(path: *const c_char, into: *mut libc::stat, result: c_int) -> c_int {
+#[allow(clippy::not_unsafe_ptr_arg_deref)] // the kernel has just written there
+pub fn stated(path: *const c_char, into: *mut libc::stat, result: c_int) -> c_int {
     match instead(path, result != 0) {
-        // SAFETY: by this function's own contract.
+        // SAFETY: where the kernel has answered 0 it has filled it in.
         None => unsafe { numbered(path, result, || &raw mut (*into).st_ino) },
         Some(stands) => answer(stands, |path| {
             let words = [HERE, path.addr(), into.addr(), 0];
@@ -145,13 +143,11 @@ pub unsafe fn stated(path: *const c_char, into: *mut libc::stat, result: c_int) 
 }
 
 /// What statx(2) answers where the kernel has answered `result`.
-///
-/// # Safety
-/// As [`stated`].
 #[inline]
-pub unsafe fn stated_more(path: *const c_char, into: *mut libc::statx, result: c_int) -> c_int {
+#[allow(clippy::not_unsafe_ptr_arg_deref)] // as in `stated`
+pub fn stated_more(path: *const c_char, into: *mut libc::statx, result: c_int) -> c_int {
     match instead(path, result != 0) {
-        // SAFETY: by this function's own contract.
+        // SAFETY: where the kernel has answered 0 it has filled it in.
         None => unsafe { numbered(path, result, || &raw mut (*into).stx_ino) },
         Some(stands) => answer(stands, |path| {
             let words = [HERE, path.addr(), 0, libc::STATX_BASIC_STATS as usize, into.addr()];
@@ -265,16 +261,9 @@ unsafe fn numbered(path: *const c_char, result: c_int, inode: impl FnOnce() -> *
 }
 
 /// What readlink(2) and its kin answer where the kernel has answered `read`, with room for `bytes`.
-///
-/// # Safety
-/// There is as much room, or the kernel has said that there is not.
 #[inline]
-pub unsafe fn link_read(
-    path: *const c_char,
-    into: *mut c_char,
-    bytes: usize,
-    read: isize,
-) -> isize {
+#[allow(clippy::not_unsafe_ptr_arg_deref)] // as in `stated`
+pub fn link_read(path: *const c_char, into: *mut c_char, bytes: usize, read: isize) -> isize {
     match instead(path, read < 0) {
         Some(Ok(StandIn::Path(path))) => {
             let words = [HERE, path.bytes.as_ptr().addr(), into.addr(), bytes];
@@ -284,7 +273,7 @@ pub unsafe fn link_read(
         Some(Err(error)) => errno::answer(Err::<i64, _>(error)) as isize,
         _ if read < 0 || !is_on() => read,
         _ => {
-            // SAFETY: by this function's own contract, and the kernel has just written there.
+            // SAFETY: the kernel has just written there, with room for as many.
             let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
             link(path, room, read as usize).map_or(read, |length| length as isize)
         }
