@@ -118,6 +118,17 @@ static void wrong_arguments(void)
 	returns(-EINVAL, vshmem_hold(pool, 0, &held));
 	returns(0, vshmem_hold(pool, 100, &held) < 0);
 	returns(-EBUSY, vshmem_attach(pool, vshmem_id(pool, held), 1, &memory));
+	struct timespec soon = { 0, 1000000 };
+	returns(-ETIMEDOUT, vshmem_wait(pool, held, 0, &soon));
+	returns(0, vshmem_wait(pool, held, 1, &soon));
+	returns(0, vshmem_wake(pool, held, 1));
+	returns(-EINVAL, vshmem_wait(pool, held, 0, &wrong));
+	returns(-EINVAL, vshmem_wait(pool, (void *)((char *)held + 1), 0, &soon));
+	returns(-EINVAL, vshmem_wait(pool, vshmem_base(pool), 0, &soon));
+	returns(-EINVAL, vshmem_wait(pool, (void *)text, 0, &soon));
+	returns(-EINVAL, vshmem_wake(pool, (void *)text, 1));
+	returns(0, vshmem_client_alive(pool, 0));
+	returns(0, vshmem_client_alive(pool, UINT64_MAX));
 	returns(-EINVAL, vshmem_release(pool, (char *)held + 1));
 	returns(-EINVAL, vshmem_release(pool, text));
 	returns(-EINVAL, vshmem_release(pool, NULL));

@@ -22,11 +22,12 @@ fn deadline_after(span: Duration) -> Deadline {
     Deadline { clock: Clock::Monotonic, at: now.saturating_add(span) }
 }
 
-/// Where the word lies in the pool. EINVAL: not in it.
+/// Where the word lies in the pool. EINVAL: not in the part that programs have their memory in.
 fn offset_of(pool: &Pool, word: *const u32) -> Result<u64, Errno> {
     let offset = pool.offset(word.cast());
-    let lies_within = offset < pool.map().bytes() && offset.is_multiple_of(4);
-    lies_within.then_some(offset).ok_or(Errno::INVAL)
+    let data = pool.session()?.client().pool().layout().data;
+    let is_there = (data.offset()..data.end()).contains(&offset) && offset.is_multiple_of(4);
+    is_there.then_some(offset).ok_or(Errno::INVAL)
 }
 
 fn wait(
