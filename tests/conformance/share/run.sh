@@ -74,6 +74,10 @@ trap 'rm -rf "$work" "$here"*' EXIT
 paths() { # words, script: with $1 for the beginning of a path
 	shared "$1" sh -c "$2" sh "$here" "$work/moved"
 }
+programs=$(dirname "$0")/programs.sh
+"$programs" share-$$-p >"$work/kernel" 2>&1
+shared posix "$programs" share-$$-p >"$work/pool" 2>&1
+ok "programs say the same" diff "$work/kernel" "$work/pool"
 ok "a new file" paths posix 'echo pool >$1-a && test "$(cat $1-a)" = pool'
 ok "is not the kernel's" test ! -e $here-a
 ok "and another program's" paths posix 'test "$(cat $1-a)" = pool'
