@@ -46,7 +46,7 @@ pub fn open(name: &[u8], flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
 /// Who may open the file behind descriptors anew: those who may open the object, if it is made by
 /// the object's owner; else its maker alone, as it has opened the object.
 fn mode_of_file(session: &Session, id: i32, access: Access) -> u32 {
-    let own = u32::from(access.read) * 0o400 | u32::from(access.write) * 0o200;
+    let own = (u32::from(access.read) * 0o400) | (u32::from(access.write) * 0o200);
     match session.client().posix_shm_stat(id) {
         Ok(state) if state.uid == Credentials::now().uid() => state.mode,
         _ => own,
