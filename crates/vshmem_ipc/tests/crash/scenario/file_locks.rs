@@ -27,7 +27,7 @@ fn request(id: i32, inode: u64, range: (u64, u64)) -> LockRequest {
     LockRequest { id, inode, file: 3, class, mode, range, blocks: false }
 }
 
-/// Asks until the claim is had; plays the agent for whoever has it.
+/// Asks until the claim is had; plays the agent of the place that has it.
 fn get(me: &Client, request: &LockRequest) {
     let want = match me.lock_ask(request).expect("a row") {
         Claimed::Alone => return,
