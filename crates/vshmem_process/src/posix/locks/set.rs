@@ -99,8 +99,8 @@ fn is_claimed_now(client: &Client, request: &LockRequest) -> Result<bool, Errno>
     }
 }
 
-/// Gives up what the kernel has granted, where the place has no claim for it: another place may have
-/// granted it. What this process held before stays: for that, the place has a claim.
+/// Gives up what the kernel has granted, where the place has no claim for it: another place may
+/// have granted it. What this process held before stays: for that, the place has a claim.
 fn give_up(client: &Client, kernel: &Kernel, request: &LockRequest) -> Result<(), Errno> {
     if kernel.locks == Locks::Whole {
         return kernel.unlock(request.range);
