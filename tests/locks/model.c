@@ -1,6 +1,7 @@
 /*
  * Record locks with many processes, random ranges and random kills, against a model: what each
- * process holds is written down in the object itself, and looked at by whoever is granted a lock.
+ * process holds is written down in the object itself, and looked at by the process that is
+ * granted a lock.
  *
  *   model NAME FIRST COUNT GRANTS SEED
  *
@@ -121,7 +122,7 @@ static _Noreturn void work(int fd, unsigned mine, uint64_t grants)
 			continue;
 		}
 		int write = what < 7;
-		/* Whoever holds nothing may wait: no circle comes of it. */
+		/* A worker that holds nothing may wait: no circle comes of it. */
 		int waits = !(shared | exclusive) && any(2);
 		if (!write) {
 			atomic_store(&own->shared, shared | (exclusive & range));

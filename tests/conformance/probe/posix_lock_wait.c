@@ -4,7 +4,7 @@
 static volatile int handled;
 static void note(int signal) { (void)signal, handled++; }
 
-/* In an order of its own, whoever of the two is faster. */
+/* In an order of its own, however fast each of the two is. */
 static void say_when_allowed(struct pair *p, int result, int error)
 {
 	reached(p, 2);

@@ -6,11 +6,12 @@ use vshmem_structure::{crates, root};
 
 /// Fields that are not counted up, and copies of such that are. What wraps in a counter is thought
 /// about once: a new field goes here or into docs/internals/wire-format.md, under "Counters".
-const NO_COUNTERS: [(&str, &str); 25] = [
+const NO_COUNTERS: [(&str, &str); 26] = [
     ("RawCell", "word"),
     (
         "DomainSlot",
-        "state boot_id pid_namespace renewed agent name address rates agent_words born notify heard",
+        "state boot_id pid_namespace renewed agent name address rates agent_words born notify heard \
+         spare",
     ),
     // The epoch is a copy of its domain's.
     (
@@ -34,6 +35,7 @@ const NO_COUNTERS: [(&str, &str); 25] = [
     ("StateCell", "cell states"),
     ("ExtentSlot", "state first pages before after next previous spare"),
     ("FutexBucket", "lock head tail spare"),
+    ("LockRow", "head generation inode start last client file answer"),
     ("SlabMeta", "class run"),
     ("UnitMeta", "owner next"),
     ("NodeRange", "first pages node spare distances"),
@@ -41,7 +43,7 @@ const NO_COUNTERS: [(&str, &str); 25] = [
     (
         "ShmSlot",
         "header size_low size_high first_page pages attach_time detach_time creator last maker \
-         extent name spare",
+         extent name places",
     ),
     ("SemSlot", "header count words wait_head wait_tail undos mixed spare"),
     (
@@ -61,7 +63,7 @@ const SUPERBLOCK: &str = "magic version bytes uuid name total_bytes created evic
                           mode prepare backed geometry node_ranges signing_key checksum";
 const REGISTRY: &str = "lock free_head free_tail high_water attach_hint clients_high page_bins \
                         extents_high extents_unused cleaning cleaner free_clients \
-                        free_clients_last leavers futexes_used";
+                        free_clients_last leavers futexes_used lock_table lock_rows lock_wants";
 
 fn fields_of(item: &syn::ItemStruct) -> Vec<String> {
     let field = |field: &syn::Field| Some(format!("{}.{}", item.ident, field.ident.as_ref()?));

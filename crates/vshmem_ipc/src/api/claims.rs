@@ -69,7 +69,7 @@ impl Client {
         answer(self.pool(), ask::uncovered(&self.context, request)).map(IntoIterator::into_iter)
     }
 
-    /// To be called when a lock was given up: whoever waits for it in another place is told.
+    /// To be called when a lock was given up: a client that waits for it in another place is told.
     ///
     /// # Errors
     /// ENOMEM when there is no thread slot to work from.

@@ -86,11 +86,7 @@ impl Checker<'_> {
             for thread in waiters {
                 let at = self.layout.threads.row(thread)?;
                 let offset = self.plain(field!(at.address_wait(), AddressWait, offset))?;
-                // Cells of the lock table and of domains are slept at as well.
-                let own = Bucket::of(self.layout, offset)
-                    .ok()
-                    .or_else(|| Bucket::of_cell(self.layout, Place::at(offset)).ok());
-                if own.map(|own| own.index) != Some(index) {
+                if Bucket::of_any(self.layout, offset).map(|own| own.index) != Ok(index) {
                     self.wrong(format!(
                         "thread slot {thread} waits for offset {offset:#x} in wait queue by address {index}"
                     ));

@@ -283,7 +283,7 @@ pub(crate) fn settle(
     Ok(settled)
 }
 
-/// Gives a want back. Whoever waits for the claim is told.
+/// Gives a want back. The clients that wait for the claim are told.
 pub(crate) fn give_back(context: &Context, want: LockWant) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);

@@ -11,7 +11,8 @@
 //! between it and its removal the client asks its kernel.
 //!
 //! # Memory ordering
-//! A client looks at its place's claim behind its kernel's lock; an agent takes the claim away while
+//! A client looks at its place's claim behind its kernel's lock; an agent takes the claim away
+//! while
 //! it holds that lock itself. So either the client finds the lock held, or it finds the claim gone.
 
 pub(crate) mod ask;

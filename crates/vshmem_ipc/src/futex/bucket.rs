@@ -32,7 +32,15 @@ impl Bucket {
     /// # Errors
     /// When there are no buckets.
     pub fn of_cell(layout: &Layout, at: Place<RawCell>) -> Result<Self, Fault> {
-        Self::nth(layout, futex_bucket(at.offset(), layout.futexes.count))
+        Self::of_any(layout, at.offset())
+    }
+
+    /// The one of whatever a thread sleeps at: a word of a program, or a cell of the pool's own.
+    ///
+    /// # Errors
+    /// When there are no buckets.
+    pub fn of_any(layout: &Layout, offset: u64) -> Result<Self, Fault> {
+        Self::nth(layout, futex_bucket(offset, layout.futexes.count))
     }
 
     /// The wait queue of that number.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use vshmem_ipc::{Client, Kind, LockOwner, Pool, Receive, Wait};
+use vshmem_ipc::{
+    Claimed, Client, Kind, LockClass, LockMode, LockOwner, LockRange, LockRequest, Pool, Receive,
+    Wait,
+};
 use vshmem_mem::{Clock, Deadline, signals_handled};
 
 use super::fixture::*;
@@ -98,6 +101,36 @@ pub const ALL: &[Operation] = &[
             }
         }
         let _ = s.me.posix_shm_keep_only(&[(s.object(), 1 + s.nth as u32 % 3)]);
+    }),
+    ("file locks", |s| {
+        let asked = |nth: u64| LockRequest {
+            id: s.object(),
+            inode: nth % 3,
+            file: 3,
+            class: LockClass::Record,
+            mode: if nth & 1 == 0 { LockMode::Shared } else { LockMode::Exclusive },
+            range: LockRange { start: nth % 7, last: 7 + nth % 90 },
+            blocks: false,
+        };
+        for (client, nth) in [(s.me, s.nth), (s.far, s.nth + 1)] {
+            let request = asked(nth);
+            let _ = client.lock_is_sole(&request, &mut (nth as u32));
+            let claimed = client.lock_ask(&request);
+            for recall in s.me.lock_recalls().unwrap_or_default() {
+                let _ = s.me.lock_give_up(&recall);
+                let _ = s.me.lock_refuse(&recall, LockMode::Shared, request.range);
+                if nth.is_multiple_of(5) {
+                    let _ = s.me.lock_forget_place(&recall);
+                }
+            }
+            let _ = client.lock_uncovered(&request).map(Iterator::count);
+            if let Ok(Claimed::Kept(want) | Claimed::Asked(want)) = claimed {
+                let _ = client.lock_settle(&request, want);
+                let _ = client.lock_give_back(want);
+            }
+            let _ = (client.lock_given_up(), client.lock_ring(), client.lock_probes());
+        }
+        let _ = (s.me.lock_probe(true), s.me.lock_probe(false), s.me.lock_bell());
     }),
     ("ftruncate", |s| {
         let backing = &Zeroing(s.pool);

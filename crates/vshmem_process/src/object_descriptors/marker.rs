@@ -169,7 +169,8 @@ fn signed(object: Object, access: Access) -> Option<Access> {
 /// Makes a descriptor for an object. It is closed on exec, as shm_open(3) and mq_open(3) have it.
 ///
 /// The file's name is given as it is made, and has its inode number in the signature. So the number
-/// is predicted: the kernel counts up on each CPU. Where it is another one, the next is tried. A `mode`
+/// is predicted: the kernel counts up on each CPU. Where it is another one, the next is tried. A
+/// `mode`
 /// says who may open the file anew, by way of /proc.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ fn request(id: i32, inode: u64, range: (u64, u64)) -> LockRequest {
     LockRequest { id, inode, file: 3, class, mode, range, blocks: false }
 }
 
-/// Asks until the claim is had; plays the agent for whoever has it.
+/// Asks until the claim is had; plays the agent of the place that has it.
 fn get(me: &Client, request: &LockRequest) {
     let want = match me.lock_ask(request).expect("a row") {
         Claimed::Alone => return,
@@ -35,7 +35,8 @@ fn get(me: &Client, request: &LockRequest) {
         Claimed::Asked(want) => want,
     };
     loop {
-        for recall in me.lock_recalls().expect("recalls") {
+        let recalls = me.lock_recalls().expect("recalls");
+        for recall in recalls.into_iter().filter(|recall| recall.id == request.id) {
             me.lock_probe(true).expect("a probe");
             me.lock_give_up(&recall).expect("a claim given up");
             me.lock_probe(false).expect("a probe");
@@ -53,6 +54,7 @@ pub fn prepare_file_locks(session: &Session) {
     prepare(session);
     let id = object(session);
     get(session.client(), &request(id, 1, (0, 9)));
+    session.client().posix_shm_close(id).expect("a close");
 }
 
 pub fn file_locks(session: Session) {
@@ -76,15 +78,16 @@ pub fn file_locks(session: Session) {
     me.posix_shm_close(id).expect("a close");
 }
 
+/// On an object of its own: what a client that is stopped is about to use stays with it.
 pub fn survive_file_locks(session: &Session) {
     survive(session);
     let me = session.client();
-    let id = object(session);
-    // What the dead client has asked for is gone once it is reaped.
-    if !me.pool().clients().expect("clients").is_empty() {
-        get(me, &request(id, 4, (200, 300)));
+    let id = me.posix_shm_open(b"another", OBJECT, &ROOT, session).expect("an object");
+    for inode in 1..3 {
+        get(me, &request(id, inode, (0, 9)));
     }
     me.posix_shm_close(id).expect("a close");
+    me.posix_shm_unlink(b"another", &ROOT).expect("a removal");
 }
 
 pub fn verify_file_locks(session: &Session, order: &Order) -> Result<(), String> {
@@ -96,5 +99,6 @@ pub fn verify_file_locks(session: &Session, order: &Order) -> Result<(), String>
     }
     let left = me.lock_recalls().map_err(|error| error.to_string())?;
     me.posix_shm_close(id).map_err(|error| error.to_string())?;
+    me.posix_shm_unlink(b"locked", &ROOT).map_err(|error| error.to_string())?;
     if left.is_empty() { Ok(()) } else { Err(format!("wants are left: {left:?}")) }
 }

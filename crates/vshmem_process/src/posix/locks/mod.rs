@@ -3,7 +3,8 @@
 //!
 //! The kernel has the locks, on the file behind the descriptor: which process or description holds
 //! one, what close, dup, fork and exec do to it, deadlocks and signals are its business. What is
-//! added here is that other domains are kept away: the file's *place* has to have a claim for a lock
+//! added here is that other domains are kept away: the file's *place* has to have a claim for a
+//! lock
 //! in the pool, before the lock is asked for and while it is held (`vshmem_ipc::LockRequest`).
 //!
 //! From below: `kernel` asks the kernel; `prior` is what is held before a wait; `claim`

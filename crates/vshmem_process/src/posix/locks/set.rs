@@ -12,7 +12,8 @@ use super::prior::Prior;
 use crate::session::current;
 use crate::{errno, process};
 
-/// How long an agent holds a lock itself, at most, to find out whether a program does; and how often
+/// How long an agent holds a lock itself, at most, to find out whether a program does; and how
+/// often
 /// that is waited for. One that has died in between is not waited for any longer.
 const PROBE: Duration = Duration::from_micros(200);
 const MOST_PROBES: u32 = 250;
@@ -98,8 +99,8 @@ fn is_claimed_now(client: &Client, request: &LockRequest) -> Result<bool, Errno>
     }
 }
 
-/// Gives up what the kernel has granted, where the place has no claim for it: another place may have
-/// granted it. What this process held before stays: for that, the place has a claim.
+/// Gives up what the kernel has granted, where the place has no claim for it: another place may
+/// have granted it. What this process held before stays: for that, the place has a claim.
 fn give_up(client: &Client, kernel: &Kernel, request: &LockRequest) -> Result<(), Errno> {
     if kernel.locks == Locks::Whole {
         return kernel.unlock(request.range);
@@ -118,7 +119,7 @@ pub(super) fn unlocked(result: c_int) -> c_int {
     result
 }
 
-/// A lock may have been given up: whoever waits for it in another domain is told.
+/// A lock may have been given up: a client that waits for it in another domain is told.
 pub fn given_up() {
     if let Some(session) = process::joined() {
         errno::untouched(|| {
