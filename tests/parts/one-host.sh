@@ -1,7 +1,10 @@
-# What: programs that ask whether a peer is on their host: pids of two domains, and UCX between guests and between containers
+# What: programs that ask whether a peer is on their host; UCX, Boost, Qt and Zenoh between guests; file locks of two domains
 # Needs: guests programs mpi
 # Builds: release
-# Takes: 1 min
+# Takes: 3 min
 step one-host 120 tests/one_host/run.sh "$vshmem"
 step ucx 600 tests/ucx/run.sh "$vshmem" uml
 step ucx-containers 300 tests/ucx/run.sh "$vshmem" containers
+step locks 300 tests/locks/run.sh "$vshmem" containers
+step locks-guests 600 tests/locks/run.sh "$vshmem" uml
+step between-guests 600 tests/third_party/between_guests.sh "$vshmem"

@@ -113,6 +113,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "file-locks",
         prepare: prepare_file_locks,
         act: file_locks,
+        attend: attend_file_locks,
         survive: survive_file_locks,
         verify: verify_file_locks,
         ..PLAIN

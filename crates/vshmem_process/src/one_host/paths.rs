@@ -280,8 +280,8 @@ pub fn link_read(path: *const c_char, into: *mut c_char, bytes: usize, read: isi
     }
 }
 
-/// What a link to a namespace reads, of which `into` has the kernel's first `bytes`: bytes of `into`
-/// that it has then.
+/// What a link to a namespace reads. `into` has the kernel's text, of `bytes` bytes; it has as many
+/// as this says then.
 fn link(path: *const c_char, into: &mut [u8], bytes: usize) -> Option<usize> {
     let namespace = namespace(path)?;
     let kind = into.get(..4)?;

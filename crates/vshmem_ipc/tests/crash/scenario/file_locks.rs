@@ -1,7 +1,7 @@
 //! File locks on objects: claims and wants of two places, whose agent the client is itself.
 
 use vshmem_ipc::{
-    Claimed, Client, LockClass, LockMode, LockRange, LockRequest, PosixOpen, Settled,
+    Claimed, Client, LockClass, LockMode, LockRange, LockRequest, PosixOpen, Recall, Settled,
 };
 use vshmem_session::Session;
 
@@ -35,12 +35,7 @@ fn get(me: &Client, request: &LockRequest) {
         Claimed::Asked(want) => want,
     };
     loop {
-        let recalls = me.lock_recalls().expect("recalls");
-        for recall in recalls.into_iter().filter(|recall| recall.id == request.id) {
-            me.lock_probe(true).expect("a probe");
-            me.lock_give_up(&recall).expect("a claim given up");
-            me.lock_probe(false).expect("a probe");
-        }
+        give_up(me, |recall| recall.id == request.id);
         match me.lock_settle(request, want).expect("an answer") {
             Settled::Kept => break,
             Settled::Asked => {}
@@ -48,6 +43,20 @@ fn get(me: &Client, request: &LockRequest) {
         }
     }
     me.lock_give_back(want).expect("a want given back");
+}
+
+/// Plays the agent of a domain.
+fn give_up(me: &Client, wanted: impl Fn(&Recall) -> bool) {
+    for recall in me.lock_recalls().expect("recalls").iter().filter(|recall| wanted(recall)) {
+        me.lock_probe(true).expect("a probe");
+        me.lock_give_up(recall).expect("a claim given up");
+        me.lock_probe(false).expect("a probe");
+    }
+}
+
+/// What was prepared was claimed in the survivor's domain, which may be another one.
+pub fn attend_file_locks(survivor: &Client, _: u32) {
+    give_up(survivor, |_| true);
 }
 
 pub fn prepare_file_locks(session: &Session) {

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Record locks of 64 processes in two domains, with random kills, against a model: model.c.
+#   run.sh VSHMEM containers|uml [GRANTS]     so many locks are granted in all
+# Ends with `N passed, N failed`.
+cd "$(dirname "$0")/../.." || exit 1
+vshmem=$1 places=$2 grants=${3:-20000} name=locks$$
+. tests/checks.sh
+make -s -C tests/locks || exit 1
+model=$PWD/build/locks/model
+log=$(mktemp) host=
+trap '[ -z "$host" ] || kill $host; "$vshmem" lab --name $name down >/dev/null 2>&1; "$vshmem" pool rm $name --force >/dev/null; rm -f "$log"*' EXIT
+"$vshmem" pool create $name --size 64M >/dev/null || exit 1
+if [ "$places" = uml ]; then
+	"$vshmem" lab --name $name up --guest uml -n 2 --pool $name >"$log" 2>&1 || { cat "$log"; exit 1; }
+	inside() { local guest=$1; shift; "$vshmem" lab --name $name exec "$guest" -- "$@"; }
+	run="vshmem run"
+else
+	inside() { shift; unshare --mount --pid --ipc --net --fork --kill-child --mount-proc "$@"; }
+	run="$vshmem run --pool $name"
+	# A container's agent ends with it. The host's sees that.
+	"$vshmem" run --pool $name -- sleep infinity &
+	host=$!
+fi
+both() {
+	local pids=() place status=0
+	for place in 1 2; do
+		inside $place timeout -s KILL 500 $run --share all,posix -- "$model" /model $(((place - 1) * 32)) 32 "$grants" $place >"$log.$place" 2>&1 &
+		pids+=($!)
+	done
+	for place in "${pids[@]}"; do wait $place || status=1; done
+	cat "$log".[12] >"$log"
+	return $status
+}
+granted_once() { both && [ "$(grep -c ' 0 double grants' "$log")" = 2 ]; }
+is_clean() { "$vshmem" pool check $name >"$log" 2>&1; }
+check "$grants grants to 64 processes in two domains, none of them double" granted_once
+grep -h grants "$log.1"
+check "the pool is consistent" is_clean
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
