@@ -29,17 +29,14 @@ int open_object(struct pair *p, int flags)
 	return file;
 }
 
-/* A container has an agent that was started in it. Nothing, on the kernel. */
-static void start_agent(void)
+static bool agent_comes_up(const char *command, const char *pool)
 {
-	const char *command = getenv("VSHMEM_COMMAND"), *pool = getenv("VSHMEM_POOL");
 	int up[2];
 	char said;
-	if (!command || !pool)
-		return;
 	if (pipe(up) != 0)
 		broken("pipe");
-	if (fork() == 0) {
+	pid_t child = fork();
+	if (child == 0) {
 		dup2(up[1], 1);
 		close(up[0]);
 		close(up[1]);
@@ -48,9 +45,27 @@ static void start_agent(void)
 		_exit(1);
 	}
 	close(up[1]);
-	if (read(up[0], &said, 1) != 1)
-		broken("no agent");
+	bool is_up = read(up[0], &said, 1) == 1;
 	close(up[0]);
+	if (!is_up)
+		waitpid(child, NULL, 0);
+	return is_up;
+}
+
+/*
+ * A container has an agent that was started in it. Nothing, on the kernel. When many cases have
+ * just ended, the pool has no place for another domain until their agents' peers have seen that.
+ */
+static void start_agent(void)
+{
+	const char *command = getenv("VSHMEM_COMMAND"), *pool = getenv("VSHMEM_POOL");
+	if (!command || !pool)
+		return;
+	for (int tries = 0; !agent_comes_up(command, pool); tries++) {
+		if (tries == 100)
+			broken("no agent");
+		nanosleep(&(struct timespec) { .tv_nsec = 50000000 }, NULL);
+	}
 }
 
 static void play_other(void *context)
