@@ -6,6 +6,6 @@ step one-host 120 tests/one_host/run.sh "$vshmem"
 step ucx 600 tests/ucx/run.sh "$vshmem" uml
 step ucx-containers 300 tests/ucx/run.sh "$vshmem" containers
 step locks 300 tests/locks/run.sh "$vshmem" containers
-step locks-guests 600 tests/locks/run.sh "$vshmem" uml
+step locks-guests 600 tests/locks/run.sh "$vshmem" uml 3000
 step between-guests 600 tests/third_party/between_guests.sh "$vshmem" uml
 step between-containers 600 tests/third_party/between_guests.sh "$vshmem" containers
