@@ -113,6 +113,8 @@ impl Client {
 
     /// Pids that calls return (IPC_STAT and its like) are [`WidePid`]s from now on: those of other
     /// domains too.
+    ///
+    /// [`WidePid`]: crate::WidePid
     pub fn show_wide_pids(&self) {
         self.context.shows_wide_pids.store(1, Ordering::Relaxed);
     }
