@@ -146,6 +146,14 @@ impl Client {
         answer(self.pool(), recall::bell(&self.context))
     }
 
+    /// For an agent: how many rows of the lock table were ever used.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn lock_rows_used(&self) -> Result<u32, Errno> {
+        answer(self.pool(), recall::rows_used(&self.context))
+    }
+
     /// For an agent: sleeps until it is rung again.
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use vshmem_mem::{Deadline, Ordering, signals_handled};
 use vshmem_sync::Decision::{Abandon, Commit};
 use vshmem_sync::{Fault, Txn, WaitEnd, claim_word, load_word};
 use vshmem_wire::{
-    DomainSlot, LockAnswer, LockClass, LockMode, LockRowHead, LockRowKind, Place, RawCell, field,
+    DomainSlot, LockAnswer, LockClass, LockMode, LockRowHead, LockRowKind, Place, RawCell,
+    Registry, field,
 };
 
 use crate::claims::ask::{change, wake_agents};
@@ -259,6 +260,12 @@ pub(crate) fn probe(context: &Context, begins: bool) -> Result<(), Failure> {
 /// How often this domain's agent was rung.
 pub(crate) fn bell(context: &Context) -> Result<u32, Failure> {
     let at = own_cell(context, |slot| field!(slot, DomainSlot, lock_bell))?;
+    Ok(load_word(context.pool().map(), at)? as u32)
+}
+
+/// How many rows of the lock table were ever used.
+pub(crate) fn rows_used(context: &Context) -> Result<u32, Failure> {
+    let at = field!(context.pool().layout().registry, Registry, lock_rows);
     Ok(load_word(context.pool().map(), at)? as u32)
 }
 
