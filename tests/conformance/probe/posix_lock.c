@@ -29,10 +29,17 @@ int open_object(struct pair *p, int flags)
 	return file;
 }
 
-static bool agent_comes_up(const char *command, const char *pool)
+/*
+ * A container has an agent that was started in it. Nothing, on the kernel. One that ends at once
+ * and well, without a word, has found that there is one already: the library may have been faster.
+ */
+static void start_agent(void)
 {
-	int up[2];
+	const char *command = getenv("VSHMEM_COMMAND"), *pool = getenv("VSHMEM_POOL");
+	int up[2], status;
 	char said;
+	if (!command || !pool)
+		return;
 	if (pipe(up) != 0)
 		broken("pipe");
 	pid_t child = fork();
@@ -45,27 +52,9 @@ static bool agent_comes_up(const char *command, const char *pool)
 		_exit(1);
 	}
 	close(up[1]);
-	bool is_up = read(up[0], &said, 1) == 1;
+	if (read(up[0], &said, 1) != 1 && (waitpid(child, &status, 0) != child || status != 0))
+		broken("no agent");
 	close(up[0]);
-	if (!is_up)
-		waitpid(child, NULL, 0);
-	return is_up;
-}
-
-/*
- * A container has an agent that was started in it. Nothing, on the kernel. When many cases have
- * just ended, the pool has no place for another domain until their agents' peers have seen that.
- */
-static void start_agent(void)
-{
-	const char *command = getenv("VSHMEM_COMMAND"), *pool = getenv("VSHMEM_POOL");
-	if (!command || !pool)
-		return;
-	for (int tries = 0; !agent_comes_up(command, pool); tries++) {
-		if (tries == 100)
-			broken("no agent");
-		nanosleep(&(struct timespec) { .tv_nsec = 50000000 }, NULL);
-	}
 }
 
 static void play_other(void *context)
@@ -104,6 +93,13 @@ void await_step(struct pair *p, int word, int step)
 {
 	while (p->words[word] < step)
 		nanosleep(&(struct timespec) { .tv_nsec = 200000 }, NULL);
+}
+
+pid_t held_by(struct pair *p, void (*other)(struct pair *p, int file))
+{
+	pid_t child = start_other(p, other);
+	await_step(p, 0, 1);
+	return child;
 }
 
 void hold_on(void)

@@ -21,6 +21,8 @@ struct pair *new_pair(bool far);
 int open_object(struct pair *p, int flags);
 /* The other process: it opens the object itself. */
 pid_t start_other(struct pair *p, void (*other)(struct pair *p, int file));
+/* As start_other, and waits until the other holds something: its first step. */
+pid_t held_by(struct pair *p, void (*other)(struct pair *p, int file));
 void reached(struct pair *p, int step);       /* says so to the other process */
 void await_step(struct pair *p, int word, int step);
 void allow(struct pair *p, int step);

@@ -15,14 +15,6 @@ static void hold_read(struct pair *p, int file)
 	hold_on();
 }
 
-/* The other process holds something; this one looks. */
-static pid_t held_by(struct pair *p, void (*other)(struct pair *, int))
-{
-	pid_t child = start_other(p, other);
-	await_step(p, 0, 1);
-	return child;
-}
-
 BOTH_CASES(write_keeps_others_away)
 {
 	pid_t child = held_by(p, hold_write);

@@ -15,13 +15,6 @@ static void hold_shared(struct pair *p, int file)
 	hold_on();
 }
 
-static pid_t held_by(struct pair *p, void (*other)(struct pair *, int))
-{
-	pid_t child = start_other(p, other);
-	await_step(p, 0, 1);
-	return child;
-}
-
 static const char *whole(int file, int operation) { return got(flock(file, operation | LOCK_NB)); }
 
 BOTH_CASES(flock_keeps_others_away)
