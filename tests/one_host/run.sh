@@ -40,6 +40,7 @@ ok "one machine id, where it is a file or not" alike 'cat /etc/machine-id'
 ok "one host id" alike hostid
 ok "one IPC namespace" alike 'stat -L -c %i /proc/self/ns/ipc'
 ok "  by its link" alike 'readlink /proc/self/ns/ipc'
+ok "  by the process's number" alike 'readlink /proc/$$/ns/ipc && stat -L -c %i /proc/$$/ns/ipc'
 ok "two PID namespaces" unlike 'stat -L -c %i /proc/self/ns/pid'
 ok "two networks" unlike 'stat -L -c %i /proc/self/ns/net'
 

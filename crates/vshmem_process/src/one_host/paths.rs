@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::fmt::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use arrayvec::ArrayString;
 use libc::{c_char, c_int, c_long};
 use rustix::fs::MemfdFlags;
 use vshmem_ipc::{Errno, Process, WidePid};
@@ -13,35 +14,14 @@ use crate::next::system_call;
 use crate::one_host::identity::Namespace;
 use crate::one_host::{identity, is_on, pids};
 
-/// Text without the heap; what is too long is cut off.
-struct Text {
-    bytes: [u8; Text::MOST],
-    used: usize,
-}
+/// Text without the heap.
+type Text = ArrayString<512>;
 
-impl Text {
-    const MOST: usize = 512;
-
-    fn of(words: fmt::Arguments<'_>) -> Self {
-        let mut text = Self { bytes: [0; Self::MOST], used: 0 };
-        let _ = text.write_fmt(words);
-        text
-    }
-
-    fn used(&self) -> &[u8] {
-        &self.bytes[..self.used]
-    }
-}
-
-impl Write for Text {
-    fn write_str(&mut self, words: &str) -> fmt::Result {
-        // The last byte stays 0: a text may be a path.
-        let room = &mut self.bytes[self.used..Self::MOST - 1];
-        let copied = words.len().min(room.len());
-        room[..copied].copy_from_slice(&words.as_bytes()[..copied]);
-        self.used += copied;
-        Ok(())
-    }
+/// # Errors
+/// ENAMETOOLONG.
+fn text(words: fmt::Arguments<'_>) -> Result<Text, Errno> {
+    let mut text = Text::new();
+    text.write_fmt(words).map(|()| text).map_err(|_| Errno::NAMETOOLONG)
 }
 
 /// What stands at a path in place of what the kernel has there.
@@ -67,23 +47,25 @@ fn instead(path: *const c_char, failed: bool) -> Option<Result<StandIn, Errno>> 
 
 /// Makes a call by a path that leads to what stands in; -1 and errno.
 fn answer(stands: Result<StandIn, Errno>, call: impl FnOnce(*const c_char) -> c_long) -> c_long {
-    let text = match stands {
-        Err(error) => return errno::answer(Err::<i64, _>(error)),
-        Ok(StandIn::Path(path)) => return call(path.bytes.as_ptr().cast()),
-        Ok(StandIn::Says(text)) => text,
-    };
-    match errno::untouched(|| file_of(&text)) {
-        Ok(file) => {
-            let path = Text::of(format_args!("/proc/self/fd/{}", file.as_raw_fd()));
-            call(path.bytes.as_ptr().cast())
+    let mut file = None;
+    let path = stands.and_then(|stands| match stands {
+        StandIn::Path(path) => Ok(path),
+        StandIn::Says(words) => {
+            let file = file.insert(errno::untouched(|| file_of(&words))?);
+            text(format_args!("/proc/self/fd/{}", file.as_raw_fd()))
         }
+    });
+    let ended = path
+        .and_then(|mut path| path.try_push('\0').map(|()| path).map_err(|_| Errno::NAMETOOLONG));
+    match ended {
+        Ok(path) => call(path.as_ptr().cast()),
         Err(error) => errno::answer(Err::<i64, _>(error)),
     }
 }
 
-fn file_of(text: &Text) -> Result<OwnedFd, Errno> {
+fn file_of(words: &Text) -> Result<OwnedFd, Errno> {
     let file = rustix::fs::memfd_create(c"vshmem-one-host", MemfdFlags::CLOEXEC)?;
-    rustix::io::write(&file, text.used())?;
+    rustix::io::write(&file, words.as_bytes())?;
     Ok(file)
 }
 
@@ -131,30 +113,30 @@ pub fn accessed(path: *const c_char, mode: c_int, result: c_int) -> c_int {
 #[inline]
 #[allow(clippy::not_unsafe_ptr_arg_deref)] // the kernel has just written there
 pub fn stated(path: *const c_char, into: *mut libc::stat, result: c_int) -> c_int {
-    match instead(path, result != 0) {
-        // SAFETY: where the kernel has answered 0 it has filled it in.
-        None => unsafe { numbered(path, result, || &raw mut (*into).st_ino) },
-        Some(stands) => answer(stands, |path| {
+    let result = instead(path, result != 0).map_or(result, |stands| {
+        answer(stands, |path| {
             let words = [HERE, path.addr(), into.addr(), 0];
             // SAFETY: the path is a C string, and the kernel looks whether there is room.
             unsafe { system_call(libc::SYS_newfstatat, words) }
-        }) as c_int,
-    }
+        }) as c_int
+    });
+    // SAFETY: where the kernel has answered 0 it has filled it in.
+    unsafe { numbered(path, result, || &raw mut (*into).st_ino) }
 }
 
 /// What statx(2) answers where the kernel has answered `result`.
 #[inline]
 #[allow(clippy::not_unsafe_ptr_arg_deref)] // as in `stated`
 pub fn stated_more(path: *const c_char, into: *mut libc::statx, result: c_int) -> c_int {
-    match instead(path, result != 0) {
-        // SAFETY: where the kernel has answered 0 it has filled it in.
-        None => unsafe { numbered(path, result, || &raw mut (*into).stx_ino) },
-        Some(stands) => answer(stands, |path| {
+    let result = instead(path, result != 0).map_or(result, |stands| {
+        answer(stands, |path| {
             let words = [HERE, path.addr(), 0, libc::STATX_BASIC_STATS as usize, into.addr()];
             // SAFETY: the path is a C string, and the kernel looks whether there is room.
             unsafe { system_call(libc::SYS_statx, words) }
-        }) as c_int,
-    }
+        }) as c_int
+    });
+    // SAFETY: where the kernel has answered 0 it has filled it in.
+    unsafe { numbered(path, result, || &raw mut (*into).stx_ino) }
 }
 
 /// Digits at the beginning, as a number, and what is behind them.
@@ -164,9 +146,9 @@ fn number<N: std::str::FromStr>(text: &[u8]) -> Option<(N, &[u8])> {
 }
 
 fn stand_in(path: &[u8]) -> Result<Option<StandIn>, Errno> {
-    let printed = |text: &[u8]| {
-        let text = std::str::from_utf8(text).unwrap_or_default();
-        Ok(Some(StandIn::Says(Text::of(format_args!("{text}\n")))))
+    let printed = |line: &[u8]| {
+        let line = std::str::from_utf8(line).unwrap_or_default();
+        Ok(Some(StandIn::Says(text(format_args!("{line}\n"))?)))
     };
     match path {
         b"/proc/sys/kernel/random/boot_id" => return printed(&identity::boot_id()),
@@ -177,11 +159,13 @@ fn stand_in(path: &[u8]) -> Result<Option<StandIn>, Errno> {
     }
     let Some(rest) = path.strip_prefix(b"/proc/") else { return Ok(None) };
     match number(rest).and_then(|(named, behind)| Some((WidePid::of(named)?, behind))) {
-        None => Ok(thread(path)),
+        None => thread(path),
         Some((named, behind)) => match pids::elsewhere(named) {
             // Its path may name a thread as well.
-            None => Ok(joined(b"/proc/", named, behind)
-                .map(|own| thread(own.used()).unwrap_or(StandIn::Path(own)))),
+            None => {
+                let own = joined(b"/proc/", named, behind)?;
+                Ok(Some(thread(own.as_bytes())?.unwrap_or(StandIn::Path(own))))
+            }
             Some(None) => Err(Errno::NOENT),
             Some(Some(process)) => elsewhere(named, process, behind).map(Some),
         },
@@ -189,17 +173,25 @@ fn stand_in(path: &[u8]) -> Result<Option<StandIn>, Errno> {
 }
 
 /// A path with the kernel's number of a process or thread of this domain.
-fn joined(before: &[u8], named: WidePid, behind: &[u8]) -> Option<Text> {
-    let [before, behind] = [before, behind].map(|text| std::str::from_utf8(text).ok());
-    Some(Text::of(format_args!("{}{}{}", before?, named.pid, behind?)))
+fn joined(before: &[u8], named: WidePid, behind: &[u8]) -> Result<Text, Errno> {
+    match [before, behind].map(std::str::from_utf8) {
+        [Ok(before), Ok(behind)] => text(format_args!("{before}{}{behind}", named.pid)),
+        // There are no such names in /proc.
+        _ => Err(Errno::NOENT),
+    }
 }
 
 /// Of a path in /proc that names a thread by a number of this library's: with the kernel's.
-fn thread(path: &[u8]) -> Option<StandIn> {
+fn thread(path: &[u8]) -> Result<Option<StandIn>, Errno> {
     const BEFORE: &[u8] = b"/task/";
-    let at = path.windows(BEFORE.len()).position(|part| part == BEFORE)? + BEFORE.len();
-    let (named, behind) = number(&path[at..])?;
-    joined(&path[..at], WidePid::of(named)?, behind).map(StandIn::Path)
+    let at = path.windows(BEFORE.len()).position(|part| part == BEFORE);
+    let named = at.map(|at| path.split_at(at + BEFORE.len())).and_then(|(before, behind)| {
+        let (named, behind) = number(behind)?;
+        Some((before, WidePid::of(named)?, behind))
+    });
+    named
+        .map(|(before, named, behind)| joined(before, named, behind).map(StandIn::Path))
+        .transpose()
 }
 
 /// What /proc shows of a process of another domain.
@@ -210,21 +202,21 @@ fn elsewhere(named: WidePid, process: Process, behind: &[u8]) -> Result<StandIn,
     let (number, uid, start) = (named.number(), process.uid, process.start);
     match behind {
         // A directory.
-        b"" | b"/" => Ok(StandIn::Path(Text::of(format_args!("/proc/self")))),
+        b"" | b"/" => Ok(StandIn::Path(text(format_args!("/proc/self"))?)),
         // proc(5): field 22 is the start time. Nothing is known of the others.
         b"/stat" => {
-            let mut text = Text::of(format_args!("{number} (elsewhere) S 0"));
+            let mut line = text(format_args!("{number} (elsewhere) S 0"))?;
             for field in 5..=52 {
                 let value = if field == 22 { start } else { 0 };
-                let _ = write!(text, " {value}");
+                write!(line, " {value}").map_err(|_| Errno::NAMETOOLONG)?;
             }
-            let _ = text.write_str("\n");
-            Ok(StandIn::Says(text))
+            line.try_push('\n').map_err(|_| Errno::NAMETOOLONG)?;
+            Ok(StandIn::Says(line))
         }
-        b"/status" => Ok(StandIn::Says(Text::of(format_args!(
+        b"/status" => Ok(StandIn::Says(text(format_args!(
             "Name:\telsewhere\nState:\tS (sleeping)\nTgid:\t{number}\nPid:\t{number}\nPPid:\t0\n\
              Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n"
-        )))),
+        ))?)),
         _ => Err(Errno::ACCESS),
     }
 }
@@ -264,33 +256,31 @@ unsafe fn numbered(path: *const c_char, result: c_int, inode: impl FnOnce() -> *
 #[inline]
 #[allow(clippy::not_unsafe_ptr_arg_deref)] // as in `stated`
 pub fn link_read(path: *const c_char, into: *mut c_char, bytes: usize, read: isize) -> isize {
-    match instead(path, read < 0) {
-        Some(Ok(StandIn::Path(path))) => {
-            let words = [HERE, path.bytes.as_ptr().addr(), into.addr(), bytes];
+    let read = match instead(path, read < 0) {
+        // A file with a text is no link: the kernel has said so, or that there is none.
+        None | Some(Ok(StandIn::Says(_))) => read,
+        Some(stands) => answer(stands, |path| {
+            let words = [HERE, path.addr(), into.addr(), bytes];
             // SAFETY: the path is a C string, and the kernel looks whether there is room.
-            (unsafe { system_call(libc::SYS_readlinkat, words) }) as isize
-        }
-        Some(Err(error)) => errno::answer(Err::<i64, _>(error)) as isize,
-        _ if read < 0 || !is_on() => read,
-        _ => {
-            // SAFETY: the kernel has just written there, with room for as many.
-            let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
-            link(path, room, read as usize).map_or(read, |length| length as isize)
-        }
+            unsafe { system_call(libc::SYS_readlinkat, words) }
+        }) as isize,
+    };
+    if read < 0 || !is_on() {
+        return read;
     }
+    // SAFETY: the kernel has just written there, with room for as many.
+    let room = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
+    link(path, room, read as usize).map_or(read, |length| length as isize)
 }
 
 /// What a link to a namespace reads. `into` has the kernel's text, of `bytes` bytes; it has as many
 /// as this says then.
 fn link(path: *const c_char, into: &mut [u8], bytes: usize) -> Option<usize> {
     let namespace = namespace(path)?;
-    let kind = into.get(..4)?;
+    let kind = std::str::from_utf8(into.get(..4)?).ok()?;
     let (inode, _) = number(into.get(5..bytes)?)?;
-    let text = match std::str::from_utf8(kind) {
-        Ok(kind) => Text::of(format_args!("{kind}[{}]", namespace.inode(inode))),
-        Err(_) => return None,
-    };
-    let length = text.used.min(into.len());
-    into[..length].copy_from_slice(&text.used()[..length]);
+    let words = text(format_args!("{kind}[{}]", namespace.inode(inode))).ok()?;
+    let length = words.len().min(into.len());
+    into[..length].copy_from_slice(&words.as_bytes()[..length]);
     Some(length)
 }
