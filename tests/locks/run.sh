@@ -7,20 +7,8 @@ vshmem=$1 places=$2 grants=${3:-20000} name=locks$$
 . tests/checks.sh
 make -s -C tests/locks || exit 1
 model=$PWD/build/locks/model
-log=$(mktemp) host=
-trap '[ -z "$host" ] || kill $host; "$vshmem" lab --name $name down >/dev/null 2>&1; "$vshmem" pool rm $name --force >/dev/null; rm -f "$log"*' EXIT
-"$vshmem" pool create $name --size 64M >/dev/null || exit 1
-if [ "$places" = uml ]; then
-	"$vshmem" lab --name $name up --guest uml -n 2 --pool $name >"$log" 2>&1 || { cat "$log"; exit 1; }
-	inside() { local guest=$1; shift; "$vshmem" lab --name $name exec "$guest" -- "$@"; }
-	run="vshmem run"
-else
-	inside() { shift; unshare --mount --pid --ipc --net --fork --kill-child --mount-proc "$@"; }
-	run="$vshmem run --pool $name"
-	# A container's agent ends with it. The host's sees that.
-	"$vshmem" run --pool $name -- sleep infinity &
-	host=$!
-fi
+bytes=64M
+. tests/places.bash
 both() {
 	local pids=() place status=0
 	for place in 1 2; do

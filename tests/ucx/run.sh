@@ -6,7 +6,7 @@
 # KILLS=N: so many processes are killed. UCX_LIBRARY=DIRECTORY: where another build of UCX lies than this machine's own.
 # Ends with `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
-vshmem=$1 places=${2:-uml} name=ucx$$ kills=${KILLS:-20} host=
+vshmem=$1 mode=${2:-uml} name=ucx$$ kills=${KILLS:-20} bytes=512M
 . tests/checks.sh
 programs=$PWD/build/ucx
 if [ ! -x "$programs/tags" ]; then
@@ -14,25 +14,10 @@ if [ ! -x "$programs/tags" ]; then
 	echo "$passed passed, $failed failed"
 	exit
 fi
-log=$(mktemp)
-trap '[ -z "$host" ] || kill $host; "$vshmem" lab --name $name down >/dev/null 2>&1; "$vshmem" pool rm $name --force >/dev/null; rm -f "$log" "$log.serve"' EXIT
-"$vshmem" pool create $name --size 512M >/dev/null || exit 1
-if [ "$places" != containers ]; then
-	kind=$([ "$places" = qemu ] && echo qemu || echo uml)
-	timeout 600 "$vshmem" lab --name $name up --guest $kind -n 2 --pool $name >"$log" 2>&1 || { cat "$log"; exit 1; }
-	inside() { local guest=$1; shift; "$vshmem" lab --name $name exec "$guest" -- "$@"; }
-	run="vshmem run" device=$([ "$places" = qemu ] && echo eth0 || echo vec0)
-else
-	inside() { shift; unshare --mount --pid --ipc --net --fork --kill-child --mount-proc "$@"; }
-	run="$vshmem run --pool $name" device=lo
-	# A container's agent ends with it. The host's sees that.
-	"$vshmem" run --pool $name -- sleep infinity &
-	host=$!
-fi
+places=$([ "$mode" = figures ] && echo uml || echo "$mode")
+. tests/places.bash
 
 ucx=(UCX_TLS=shm,self UCX_LOG_LEVEL=warn ${UCX_LIBRARY:+LD_LIBRARY_PATH=$UCX_LIBRARY})
-# What a test leaves by intent: the queue by which addresses are exchanged.
-clear() { "$vshmem" rm -a --pool $name >/dev/null 2>&1; }
 # With these options of `vshmem run` in both domains: pair OPTIONS MODE...
 pair() {
 	local options=$1 status
@@ -44,12 +29,10 @@ pair() {
 	clear
 	return $status
 }
-received() { inside 2 cat /sys/class/net/$device/statistics/rx_bytes; }
 streams() {
 	local before=$(received)
 	pair --one-host stream 1073741824 && grep -q '^equal: 1073741824 bytes' "$log" && [ $(($(received) - before)) -lt 1000000 ]
 }
-is_empty() { "$vshmem" pool check $name >"$log" 2>&1 && [ "$("$vshmem" ls --pool $name --json | grep -c '"id"')" = 0 ]; }
 refused() { ! pair "" latency 8 1000 && grep -q 'unreachable' "$log"; }
 # At any moment from its start on, with and without a peer.
 killed() {
@@ -63,8 +46,7 @@ killed() {
 	wait $(jobs -p | grep -vx "$host")
 	# Segments of processes that were killed between shmget and IPC_RMID stay, as ever.
 	clear
-	for _ in $(seq 50); do is_empty && return; sleep 0.1; done
-	return 1
+	is_empty
 }
 # launched LAUNCHER PROGRAM...: a rank in each guest.
 launched() {
@@ -74,12 +56,12 @@ launched() {
 	grep -q '^[1-9][0-9]* passed, 0 failed' "$log"
 }
 
-if [ "$places" = figures ]; then
-	bytes=${BYTES:-8}
+if [ "$mode" = figures ]; then
+	size=${BYTES:-8}
 	for _ in $(seq "${ROUNDS:-11}"); do
-		pair --one-host latency $bytes 100000 && echo "guests $(cat "$log")"
-		(export "${ucx[@]}"; "$programs/tags" $$ serve & "$programs/tags" $$ latency $bytes 100000; wait; ipcrm -Q $$) | sed 's/^/kernel /'
-		(ucx=(UCX_TLS=tcp,self "${ucx[@]:1}"); pair --one-host latency $bytes 200 && echo "tcp $(cat "$log")")
+		pair --one-host latency $size 100000 && echo "guests $(cat "$log")"
+		(export "${ucx[@]}"; "$programs/tags" $$ serve & "$programs/tags" $$ latency $size 100000; wait; ipcrm -Q $$) | sed 's/^/kernel /'
+		(ucx=(UCX_TLS=tcp,self "${ucx[@]:1}"); pair --one-host latency $size 200 && echo "tcp $(cat "$log")")
 	done | sort -k1,1 -k2,2n | awk '{ all[$1, ++n[$1]] = $2 }
 		END { for (who in n) printf "%-8s %9.3f us, %.3f to %.3f, of %d\n", who, all[who, int((n[who] + 1) / 2)], all[who, 1], all[who, n[who]], n[who] }'
 	exit

@@ -3,14 +3,9 @@
 # Ends with `N passed, N failed`.
 vshmem=$(realpath "$1") kills=${2:-1000} at_once=${3:-3} pool=iceoryx2-deaths-$$
 programs=$(cd "$(dirname "$0")/.." && pwd)/target/debug/examples
-passed=0 failed=0
-logs=$(mktemp -d)
+logs=$(mktemp -d) work=$logs
+. "$(dirname "$0")/../../../tests/checks.sh"
 trap 'kill $(jobs -p) 2>/dev/null; wait 2>/dev/null; "$vshmem" pool rm "$pool" --force >/dev/null 2>&1; rm -rf "$logs"' EXIT
-ok() { # ok WHAT COMMAND...
-	local what=$1
-	shift
-	if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $what"; fi
-}
 "$vshmem" pool create "$pool" --size 1G >/dev/null || exit 1
 export VSHMEM_COMMAND=$vshmem VSHMEM_POOL=$pool IOX2_LOG_LEVEL=fatal
 # Two that live on: nothing is to happen to them.

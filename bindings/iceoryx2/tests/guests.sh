@@ -4,14 +4,9 @@
 # Ends with `N passed, N failed`.
 vshmem=$(realpath "$1") kills=${2:-20} count=${3:-2000} lab=iceoryx2-$$
 programs=$(cd "$(dirname "$0")/.." && pwd)/target/debug/examples
-passed=0 failed=0
-logs=$(mktemp -d)
+logs=$(mktemp -d) work=$logs
+. "$(dirname "$0")/../../../tests/checks.sh"
 trap '"$vshmem" lab down --name "$lab" >/dev/null 2>&1; "$vshmem" pool rm "$lab" --force >/dev/null 2>&1; rm -rf "$logs"' EXIT
-ok() { # ok WHAT COMMAND...
-	local what=$1
-	shift
-	if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $what"; fi
-}
 "$vshmem" pool create "$lab" --size 512M >/dev/null || exit 1
 "$vshmem" lab up --name "$lab" --guest uml -n 2 --pool "$lab" >/dev/null || exit 1
 guest() { # guest NUMBER PROGRAM [WORD]

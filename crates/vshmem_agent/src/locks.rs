@@ -1,5 +1,5 @@
 //! File locks on objects: what places of this domain may grant, and places of others want
-//! (docs/internals/decisions/0048).
+//! (docs/internals/decisions/0050).
 //!
 //! A thread of its own, as asking the kernel about a lock takes the files of programs. It takes the
 //! lock that is wanted itself, for a moment: if it gets it, no program of the domain holds it, and
@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, SealFlags};
 use vshmem_ipc::{Client, Errno, Given, LAST_BYTE, LockClass, LockMode, LockRange, Recall};
-use vshmem_mem::{ByteLock, Clock, Deadline, conflict_with, try_lock_bytes, unlock_bytes};
+use vshmem_link::proc_is_own;
+use vshmem_mem::{ByteLock, Deadline, conflict_with, try_lock_bytes, unlock_bytes};
 use vshmem_session::Session;
 
 /// Between two looks at wants that could not be served: it doubles from the first to the last.
@@ -83,7 +84,7 @@ impl<'a> LockAgent<'a> {
             if self.is_left_alone() {
                 std::thread::park_timeout(IDLE);
             } else {
-                let _ = self.client().lock_wait_for_bell(bell, after(left));
+                let _ = self.client().lock_wait_for_bell(bell, Deadline::after(left));
             }
         }
     }
@@ -169,7 +170,7 @@ impl<'a> LockAgent<'a> {
         let Ok(clients) = this_client.pool().local_clients(this_client.domain()) else {
             return Opened::Unknown;
         };
-        let mut may_look = shows_this_namespace();
+        let mut may_look = proc_is_own();
         for local_client in clients {
             let folder = PathBuf::from(format!("/proc/{}/fd", local_client.pid));
             let entries = match std::fs::read_dir(&folder) {
@@ -224,19 +225,6 @@ impl<'a> LockAgent<'a> {
     }
 }
 
-/// Whether /proc has processes under the numbers of this PID namespace: it may be mounted for one
-/// around it.
-fn shows_this_namespace() -> bool {
-    let own = std::process::id().to_string();
-    std::fs::read_link("/proc/self").is_ok_and(|shown| shown.as_os_str() == own.as_str())
-}
-
-fn after(time: Duration) -> Deadline {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-    Deadline { clock: Clock::Monotonic, at: now + time }
-}
-
 /// Takes the lock that is wanted; false when a program has one that conflicts.
 fn lock(file: &OwnedFd, recall: &Recall) -> bool {
     match recall.class {
@@ -272,8 +260,6 @@ fn holder(file: &OwnedFd, recall: &Recall) -> (LockMode, LockRange) {
 }
 
 fn bytes(recall: &Recall) -> ByteLock {
-    let LockRange { start, last } = recall.range;
-    let count = if last == LAST_BYTE { 0 } else { last - start + 1 };
     let exclusive = recall.mode == LockMode::Exclusive;
-    ByteLock { exclusive, start: start as i64, count: count as i64 }
+    ByteLock { exclusive, start: recall.range.start as i64, count: recall.range.length() as i64 }
 }

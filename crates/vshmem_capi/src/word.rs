@@ -4,9 +4,8 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use vshmem_ipc::{Errno, WaitEnd};
-use vshmem_mem::{Clock, Deadline, signals_handled, sleep_shortly};
+use vshmem_mem::{Deadline, signals_handled, sleep_shortly};
 
 use crate::answer;
 use crate::objects::span;
@@ -15,12 +14,6 @@ use crate::pool::{Pool, borrow};
 /// How long a thread waits before it tries again to wake others, when the pool has no thread slot
 /// for it: those that sleep rely on it.
 const NO_SLOT: Duration = Duration::from_millis(1);
-
-fn deadline_after(span: Duration) -> Deadline {
-    let now = clock_gettime(ClockId::Monotonic);
-    let now = Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), now.tv_nsec as u32);
-    Deadline { clock: Clock::Monotonic, at: now.saturating_add(span) }
-}
 
 /// Where the word lies in the pool. EINVAL: not in the part that programs have their memory in.
 fn offset_of(pool: &Pool, word: *const u32) -> Result<u64, Errno> {
@@ -42,7 +35,7 @@ fn wait(
     // SAFETY: four bytes of the pool's mapping, aligned, which other processes change atomically.
     let word = unsafe { AtomicU32::from_ptr(word.cast_mut()) };
     let mut waits = || word.load(Ordering::SeqCst) == value;
-    let deadline = timeout.map(deadline_after);
+    let deadline = timeout.map(Deadline::after);
     let spins = timeout.is_none_or(|span| !span.is_zero());
     if spins && this_client.futex_spin(1, &mut waits) {
         return Ok(WaitEnd::Changed);

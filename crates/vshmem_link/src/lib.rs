@@ -59,7 +59,8 @@ pub use mapped_file::MappedFile;
 pub use namespace::{Sighting, sight};
 pub use peer::peer_groups;
 pub use process::{
-    Life, ProcessFacts, command_name, is_same_start, process_exists, process_facts, process_start,
+    Life, ProcessFacts, command_name, is_same_start, proc_is_own, process_exists, process_facts,
+    process_start,
 };
 pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};

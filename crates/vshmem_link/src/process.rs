@@ -121,8 +121,9 @@ pub(crate) fn has_ended(handle: &OwnedFd) -> bool {
     poll(&mut look, Some(&at_once)) == Ok(1)
 }
 
-/// Whether the pids in /proc are those of this PID namespace.
-pub(crate) fn proc_is_own() -> bool {
+/// Whether the pids in /proc are those of this PID namespace: it may be mounted for one around it.
+#[must_use]
+pub fn proc_is_own() -> bool {
     let mut link = [0u8; 16];
     let Ok(length) = readlinkat_raw(CWD, c"/proc/self", &mut link[..]) else { return false };
     let me = rustix::process::getpid().as_raw_nonzero().get();

@@ -195,6 +195,15 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// So long from now, on a clock that nobody sets.
+    #[must_use]
+    pub fn after(span: Duration) -> Self {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let now = Duration::new(seconds, time.tv_nsec as u32);
+        Self { clock: Clock::Monotonic, at: now.saturating_add(span) }
+    }
+
     /// How long until this moment, as the clock stands now; zero when it has passed.
     #[must_use]
     pub fn remaining(self) -> Duration {

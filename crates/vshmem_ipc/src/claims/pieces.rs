@@ -24,6 +24,12 @@ impl LockRange {
     /// All that a lock can reach.
     pub const WHOLE: Self = Self { start: 0, last: LAST_BYTE };
 
+    /// Its bytes as fcntl(2) has them: 0 of what has no end.
+    #[must_use]
+    pub fn length(self) -> u64 {
+        if self.last == LAST_BYTE { 0 } else { self.last - self.start + 1 }
+    }
+
     /// Whether it is one.
     pub(crate) fn is_valid(self) -> bool {
         self.start <= self.last && self.last <= LAST_BYTE

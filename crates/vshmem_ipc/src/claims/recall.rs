@@ -15,7 +15,8 @@ use crate::claims::rows::{self, LockPlace, Row, Rows};
 use crate::context::Context;
 use crate::error::{ChangeResult, Failure};
 use crate::futex::{Bucket, wait, wake};
-use crate::pool::id::ObjectSlot;
+use crate::pool::id::{Kind, ObjectSlot};
+use crate::registry::table;
 
 /// What one place of this domain is asked to give up for another place's want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +89,8 @@ fn recall_of(context: &Context, want: Row, claim: &Row) -> Result<Option<Recall>
     if !rows::is_alive(context, claim.of)? {
         return Ok(None);
     }
-    let slot = crate::pool::id::Kind::Segment.row(context.pool().layout(), claim.of.index)?;
-    let sequence = crate::registry::table::slot_state(context.pool().map(), slot)?.sequence;
+    let slot = Kind::Segment.row(context.pool().layout(), claim.of.index)?;
+    let sequence = table::slot_state(context.pool().map(), slot)?.sequence;
     Ok(Some(Recall {
         want,
         place: claim.place,

@@ -210,8 +210,6 @@ pub(crate) struct Found {
     pub against: ArrayVec<Row, MOST_PIECES>,
     /// Whether others have claims, or want some.
     pub is_contested: bool,
-    /// Whether another place has a claim anywhere in the range.
-    pub is_shared: bool,
 }
 
 /// Looks for what concerns a lock of an object.
@@ -236,12 +234,9 @@ pub(crate) fn find(
             return;
         }
         found.is_contested = true;
-        if row.is_claim() && row.range.meets(range) {
-            found.is_shared = true;
-            if row.conflicts(range, mode) {
-                // More than these are found when the first ones have gone.
-                let _ = found.against.try_push(row);
-            }
+        if row.is_claim() && row.conflicts(range, mode) {
+            // More than these are found when the first ones have gone.
+            let _ = found.against.try_push(row);
         }
     })?;
     Ok(found)

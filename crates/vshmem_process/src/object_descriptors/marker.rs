@@ -170,8 +170,7 @@ fn signed(object: Object, access: Access) -> Option<Access> {
 ///
 /// The file's name is given as it is made, and has its inode number in the signature. So the number
 /// is predicted: the kernel counts up on each CPU. Where it is another one, the next is tried. A
-/// `mode`
-/// says who may open the file anew, by way of /proc.
+/// `mode` says who may open the file anew, by way of /proc.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM; ENOSYS where the kernel has no memfd; EAGAIN where its inode numbers are

@@ -98,9 +98,8 @@ pub fn make_queue(id: i32, access: Access) -> Result<c_int, Errno> {
     entered_or_given_up(object, made)
 }
 
-/// As [`make_queue`], for a shared memory object, whose file gets the mode that `mode` says if
-/// it is
-/// made.
+/// As [`make_queue`], for a shared memory object, whose file gets the mode that `mode` says if it
+/// is made.
 ///
 /// # Errors
 /// As [`make_queue`].

@@ -96,12 +96,7 @@ impl Wanted<'_> {
     }
 
     fn flags(&self) -> c_int {
-        let access = match (self.access.read, self.access.write) {
-            (true, true) => libc::O_RDWR,
-            (false, true) => libc::O_WRONLY,
-            _ => libc::O_RDONLY,
-        };
-        access | libc::O_CLOEXEC
+        self.access.flags() | libc::O_CLOEXEC
     }
 }
 

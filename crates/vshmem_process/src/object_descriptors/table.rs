@@ -38,6 +38,15 @@ impl Access {
             _ => None,
         }
     }
+
+    /// O_RDONLY and its like, of one that allows something.
+    pub fn flags(self) -> i32 {
+        match (self.read, self.write) {
+            (true, true) => libc::O_RDWR,
+            (false, true) => libc::O_WRONLY,
+            _ => libc::O_RDONLY,
+        }
+    }
 }
 
 /// The file behind a descriptor. A number may come to stand for another file unseen: by calls

@@ -10,23 +10,15 @@ use vshmem_wire::fnv1a_64;
 
 use crate::errno;
 use crate::next::system_call;
+use crate::object_descriptors::Identity;
 
 /// Its path.
 pub const PATH: &CStr = c"/dev/shm";
 
-/// What tells a file from all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileIdentity {
-    /// `st_dev`.
-    pub device: u64,
-    /// `st_ino`.
-    pub inode: u64,
-}
-
-static DIRECTORY: OnceLock<Option<FileIdentity>> = OnceLock::new();
+static DIRECTORY: OnceLock<Option<Identity>> = OnceLock::new();
 
 /// Which file it is; none where there is no such directory.
-pub fn identity() -> Option<FileIdentity> {
+pub fn identity() -> Option<Identity> {
     *DIRECTORY.get_or_init(|| file_at(libc::AT_FDCWD, PATH, 0).map(|file| file.identity))
 }
 
@@ -34,7 +26,7 @@ pub fn identity() -> Option<FileIdentity> {
 #[derive(Debug, Clone, Copy)]
 pub struct File {
     /// Which it is.
-    pub identity: FileIdentity,
+    pub identity: Identity,
     /// `st_mode`.
     pub mode: u32,
 }
@@ -48,7 +40,7 @@ pub fn file_at(at: c_int, path: &CStr, flags: c_int) -> Option<File> {
         let words = [at as usize, path.as_ptr().addr(), into, flags as usize];
         // SAFETY: the kernel fills in what `into` points to; the path is a C string.
         let failed = errno::untouched(|| unsafe { system_call(libc::SYS_newfstatat, words) });
-        let identity = FileIdentity { device: state.st_dev, inode: state.st_ino };
+        let identity = Identity { device: state.st_dev, inode: state.st_ino };
         (failed == 0).then_some(File { identity, mode: state.st_mode })
     })
     .flatten()

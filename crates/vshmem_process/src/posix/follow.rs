@@ -10,8 +10,8 @@ use libc::{c_int, c_uint, off_t};
 use vshmem_ipc::Errno;
 
 use crate::attached::attach_table::Attaching;
+use crate::object_descriptors::Descriptor;
 use crate::object_descriptors::open::{self, object_of, surely_object_of};
-use crate::object_descriptors::{Access, Descriptor};
 use crate::posix::locks;
 use crate::session::cancel::uncancelled;
 use crate::{errno, process};
@@ -166,7 +166,7 @@ unsafe fn control_known(
         // The file behind a queue's is opened for everything.
         libc::F_GETFL => match call() {
             -1 => -1,
-            flags => flags & !libc::O_ACCMODE | access_mode(known.access),
+            flags => flags & !libc::O_ACCMODE | known.access.flags(),
         },
         libc::F_SETFL => {
             let result = call();
@@ -198,14 +198,5 @@ pub fn lock_section(file: c_int, command: c_int, bytes: off_t, call: impl Fn() -
     match surely_object_of(file) {
         None => call(),
         Some(known) => locks::section(file, command, bytes, known, call),
-    }
-}
-
-/// O_RDONLY and its like.
-fn access_mode(access: Access) -> c_int {
-    match (access.read, access.write) {
-        (true, true) => libc::O_RDWR,
-        (false, true) => libc::O_WRONLY,
-        _ => libc::O_RDONLY,
     }
 }

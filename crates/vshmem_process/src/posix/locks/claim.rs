@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use vshmem_ipc::WaitEnd;
-use vshmem_ipc::{Claimed, Client, Errno, LockMode, LockRange, LockRequest, LockWant, Settled};
-use vshmem_mem::{Clock, Deadline, signals_handled};
+use vshmem_ipc::{
+    Claimed, Client, Errno, LockMode, LockRange, LockRequest, LockWant, Settled, WaitEnd,
+};
+use vshmem_mem::{Deadline, signals_handled};
 
 use crate::session::{agent, thread_words};
 
@@ -61,19 +62,12 @@ pub(super) fn have(client: &Client, request: &LockRequest) -> Result<Had, Errno>
     }
 }
 
-/// A look from now.
-fn next_look() -> Deadline {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-    Deadline { clock: Clock::Monotonic, at: now + LOOK }
-}
-
 fn wait_for(client: &Client, request: &LockRequest, want: LockWant) -> Result<Had, Errno> {
     let interruptions = thread_words::interruptions();
     let mut looks = 0;
     loop {
         let signals_seen = signals_handled();
-        let end = client.lock_wait(want, next_look(), signals_seen)?;
+        let end = client.lock_wait(want, Deadline::after(LOOK), signals_seen)?;
         match client.lock_settle(request, want)? {
             Settled::Kept => return Ok(Had::Kept(want)),
             Settled::Held(mode, range) => return Ok(Had::Held(mode, range)),

@@ -1,7 +1,7 @@
 //! The kernel's half: locks on the file behind a descriptor.
 
 use libc::c_int;
-use vshmem_ipc::{Errno, LAST_BYTE, LockMode, LockRange, LockRequest};
+use vshmem_ipc::{Errno, LockMode, LockRange, LockRequest};
 
 use crate::errno;
 use crate::next::system_call;
@@ -42,18 +42,17 @@ impl Kernel {
         LockRequest { id, inode, file, class, mode, range, blocks }
     }
 
-    fn about(mode: Option<LockMode>, range: LockRange) -> libc::flock {
+    pub fn about(mode: Option<LockMode>, range: LockRange) -> libc::flock {
         let kind = match mode {
             None => libc::F_UNLCK,
             Some(LockMode::Shared) => libc::F_RDLCK,
             Some(LockMode::Exclusive) => libc::F_WRLCK,
         };
-        let to_the_end = range.last == LAST_BYTE;
         libc::flock {
             l_type: kind as i16,
             l_whence: libc::SEEK_SET as i16,
             l_start: range.start as i64,
-            l_len: if to_the_end { 0 } else { (range.last - range.start + 1) as i64 },
+            l_len: range.length() as i64,
             l_pid: 0,
         }
     }

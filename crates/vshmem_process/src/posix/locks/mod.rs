@@ -4,11 +4,11 @@
 //! The kernel has the locks, on the file behind the descriptor: which process or description holds
 //! one, what close, dup, fork and exec do to it, deadlocks and signals are its business. What is
 //! added here is that other domains are kept away: the file's *place* has to have a claim for a
-//! lock
-//! in the pool, before the lock is asked for and while it is held (`vshmem_ipc::LockRequest`).
+//! lock in the pool, before the lock is asked for and while it is held
+//! (`vshmem_ipc::LockRequest`).
 //!
-//! From below: `kernel` asks the kernel; `prior` is what is held before a wait; `claim`
-//! gets the claim; `set` and `get` are the calls.
+//! From below: `kernel` asks the kernel; `prior` is what is held before a wait; `claim` gets the
+//! claim; `set` and `get` are the calls.
 
 mod claim;
 mod get;
@@ -148,7 +148,7 @@ pub fn section(
     let result =
         unsafe { record(file, by, &raw mut about, known, || kernel::control(file, by, &about)) };
     let is_another = c_int::from(about.l_type) != libc::F_UNLCK
-        && about.l_pid != std::process::id() as libc::pid_t;
+        && about.l_pid != process::own_pid() as libc::pid_t;
     if command == libc::F_TEST && result == 0 && is_another {
         errno::set(Errno::ACCESS);
         return -1;

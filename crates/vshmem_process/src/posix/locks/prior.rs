@@ -9,8 +9,8 @@ use libc::c_int;
 use vshmem_ipc::{Errno, LAST_BYTE, LockMode, LockRange, LockRequest};
 
 use super::kernel::{Kernel, Locks};
-use crate::errno;
 use crate::next::system_call;
+use crate::{errno, process};
 
 /// Locks of one process on one object that are told apart.
 const MOST: usize = 64;
@@ -72,7 +72,7 @@ fn read_all(file: c_int, locks: Locks) -> Option<Prior> {
     let mut prior = Prior::default();
     let mut room = [0u8; ROOM];
     let mut used = 0;
-    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    let pid = process::own_pid() as c_int;
     loop {
         let free = &mut room[used..];
         let words = [file as usize, free.as_mut_ptr().addr(), free.len()];

@@ -13,10 +13,36 @@ use crate::session::current;
 use crate::{errno, process};
 
 /// How long an agent holds a lock itself, at most, to find out whether a program does; and how
-/// often
-/// that is waited for. One that has died in between is not waited for any longer.
+/// often that is waited for. One that has died in between is not waited for any longer.
 const PROBE: Duration = Duration::from_micros(200);
 const MOST_PROBES: u32 = 250;
+
+/// What an agent does while its kernel is asked: what the kernel says may be about the agent's own
+/// lock, and is asked again then.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    before: u32,
+    waited_for: u32,
+}
+
+impl Probes {
+    /// To be called before the kernel is asked.
+    pub fn look(&mut self, client: &Client) -> Result<(), Errno> {
+        self.before = client.lock_probes()?;
+        Ok(())
+    }
+
+    /// Whether the kernel is to be asked again; the agent's lock has been waited for.
+    pub fn are_waited_for(&mut self, client: &Client) -> Result<bool, Errno> {
+        let goes_on = self.waited_for < MOST_PROBES
+            && (self.before % 2 == 1 || client.lock_probes()? != self.before);
+        if goes_on {
+            self.waited_for += 1;
+            sleep_shortly(PROBE);
+        }
+        Ok(goes_on)
+    }
+}
 
 /// Takes a lock: `wait` asks the kernel for it and waits there.
 pub(super) fn lock(
@@ -25,13 +51,13 @@ pub(super) fn lock(
     wait: &dyn Fn() -> c_int,
 ) -> Result<(), Errno> {
     let client = current::watchful_session()?.client();
-    let mut probes_seen = 0;
+    let mut probes = Probes::default();
     loop {
         let had = errno::untouched(|| claim::have(client, request))?;
         if let Had::Held(..) = had {
             return Err(Errno::AGAIN);
         }
-        let probes = client.lock_probes()?;
+        probes.look(client)?;
         match kernel.try_lock(request.mode, request.range) {
             Ok(()) => {
                 if errno::untouched(|| is_claimed(client, request, had))? {
@@ -41,9 +67,7 @@ pub(super) fn lock(
             }
             Err(Errno::AGAIN) => {
                 errno::untouched(|| claim::give_back(client, had));
-                if probes_seen < MOST_PROBES && was_probed(client, probes)? {
-                    probes_seen += 1;
-                    sleep_shortly(PROBE);
+                if probes.are_waited_for(client)? {
                     continue;
                 }
                 if !request.blocks {
@@ -68,12 +92,6 @@ pub(super) fn lock(
             }
         }
     }
-}
-
-/// Whether the agent held locks itself since `before`: what the kernel has said meanwhile may be
-/// about those.
-pub(super) fn was_probed(client: &Client, before: u32) -> Result<bool, Errno> {
-    Ok(before % 2 == 1 || client.lock_probes()? != before)
 }
 
 /// Whether the place has the claim for a lock that the kernel has just granted.
