@@ -1,6 +1,9 @@
-"""Zenoh: large messages from one guest to the other. `sub COUNT BYTES` and `pub COUNT BYTES HOST`."""
+"""Zenoh: large messages from one guest to the other. `sub COUNT BYTES` and `pub COUNT BYTES HOST`; round trips: `pong COUNT BYTES
+shared|network` and `ping COUNT BYTES shared|network HOST`, which prints the median in microseconds."""
 
+import statistics
 import sys
+import threading
 import time
 
 import zenoh
@@ -8,7 +11,8 @@ from zenoh import shm
 
 role, count, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 config = zenoh.Config()
-config.insert_json5("transport/shared_memory/enabled", "true")
+shared_memory = len(sys.argv) < 5 or sys.argv[4] != "network"
+config.insert_json5("transport/shared_memory/enabled", "true" if shared_memory else "false")
 config.insert_json5("scouting/multicast/enabled", "false")
 
 
@@ -56,4 +60,50 @@ def publish():
     session.close()
 
 
-publish() if role == "pub" else subscribe()
+def pong():
+    config.insert_json5("listen/endpoints", '["tcp/0.0.0.0:7447"]')
+    session = zenoh.open(config)
+    back = session.declare_publisher("back", congestion_control=zenoh.CongestionControl.BLOCK)
+    done = threading.Event()
+
+    def answer(sample):
+        if len(sample.payload) == 1:
+            done.set()
+        else:
+            back.put(sample.payload)
+
+    subscriber = session.declare_subscriber("there", answer)
+    print("listens", flush=True)
+    ended = done.wait(120)
+    subscriber.undeclare()
+    session.close()
+    sys.exit(not ended)
+
+
+def ping():
+    config.insert_json5("mode", '"client"')
+    config.insert_json5("connect/endpoints", f'["tcp/{sys.argv[5]}:7447"]')
+    session = zenoh.open(config)
+    provider = shm.ShmProvider.default_backend(16 * size)
+    there = session.declare_publisher("there", congestion_control=zenoh.CongestionControl.BLOCK)
+    came = threading.Semaphore(0)
+    subscriber = session.declare_subscriber("back", lambda sample: came.release())
+    while not there.matching_status.matching:
+        time.sleep(0.05)
+    times = []
+    for _ in range(count + 20):
+        room = provider.alloc(size, policy=shm.BlockOn(shm.GarbageCollect()))
+        began = time.monotonic()
+        there.put(room)
+        if not came.acquire(timeout=20):
+            sys.exit("no answer")
+        times.append(time.monotonic() - began)
+    print(f"{1e6 * statistics.median(times[20:]):.1f}")
+    there.put(b"x")
+    while there.matching_status.matching:
+        time.sleep(0.05)
+    subscriber.undeclare()
+    session.close()
+
+
+{"pub": publish, "sub": subscribe, "ping": ping, "pong": pong}[role]()

@@ -2,7 +2,7 @@
 # Stock UCX between two domains: its shared memory lies in the pool, under `vshmem run --one-host`.
 #   run.sh VSHMEM uml|qemu       checks between two guests, MPICH and OpenSHMEM over UCX among them
 #   run.sh VSHMEM containers     between two sets of namespaces
-#   run.sh VSHMEM figures        latency between the guests, in one kernel, and by UCX's TCP between the guests, interleaved
+#   run.sh VSHMEM figures        latency between the guests, in one kernel, and by UCX's TCP between the guests, interleaved; then MPICH's
 # KILLS=N: so many processes are killed. UCX_LIBRARY=DIRECTORY: where another build of UCX lies than this machine's own.
 # Ends with `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
@@ -56,14 +56,30 @@ launched() {
 	grep -q '^[1-9][0-9]* passed, 0 failed' "$log"
 }
 
+# Lines of WHO MICROSECONDS: the median of each, smallest and largest.
+medians() {
+	sort -k1,1 -k2,2n | awk '{ all[$1, ++n[$1]] = $2 }
+		END { for (who in n) printf "%-16s %9.3f us, %.3f to %.3f, of %d\n", who, all[who, int((n[who] + 1) / 2)], all[who, 1], all[who, n[who]], n[who] }' | sort
+}
+# One way of 8 B and of 1 MiB, out of what bench/mpi/pairs.c prints: mpich WHO
+mpich() { awk -v who="mpich-$1" '$1 == "pingpong" && $3 == "private" && ($2 == 8 || $2 == 1048576) { print who "-" $2, $4 / 1000 }' "$log"; }
+
 if [ "$mode" = figures ]; then
 	size=${BYTES:-8}
 	for _ in $(seq "${ROUNDS:-11}"); do
 		pair --one-host latency $size 100000 && echo "guests $(cat "$log")"
 		(export "${ucx[@]}"; "$programs/tags" $$ serve & "$programs/tags" $$ latency $size 100000; wait; ipcrm -Q $$) | sed 's/^/kernel /'
 		(ucx=(UCX_TLS=tcp,self "${ucx[@]:1}"); pair --one-host latency $size 200 && echo "tcp $(cat "$log")")
-	done | sort -k1,1 -k2,2n | awk '{ all[$1, ++n[$1]] = $2 }
-		END { for (who in n) printf "%-8s %9.3f us, %.3f to %.3f, of %d\n", who, all[who, int((n[who] + 1) / 2)], all[who, 1], all[who, n[who]], n[who] }'
+	done | medians
+	between=(mpiexec.mpich -hosts guest1,guest2 -n 2)
+	for _ in $(seq "${MPICH_ROUNDS:-${ROUNDS:-11}}"); do
+		launched "${between[@]}" vshmem run --one-host -- "$programs/mpich_pairs" quick
+		mpich guests
+		mpiexec.mpich -n 2 "$programs/mpich_pairs" quick >"$log" 2>&1
+		mpich kernel
+		(ucx=(UCX_TLS=tcp,self "${ucx[@]:1}"); launched "${between[@]}" "$programs/mpich_pairs" quick)
+		mpich tcp
+	done | medians
 	exit
 fi
 check "without --one-host UCX finds its peer unreachable" refused
