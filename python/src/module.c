@@ -11,11 +11,13 @@ PyObject *raise_errno(int result, const char *what)
 	int number = -result;
 	if (number == EINTR && PyErr_CheckSignals() != 0)
 		return NULL;
-	PyObject *arguments = Py_BuildValue("(is)", number, what ? what : strerror(number));
-	if (arguments) {
-		/* OSError gives the class that belongs to the number: FileNotFoundError ... */
-		PyErr_SetObject(PyExc_OSError, arguments);
-		Py_DECREF(arguments);
+	/* OSError makes one of the class that belongs to the number: FileNotFoundError ... Until 3.11
+	 * an exception is caught by the class that it was set with. */
+	const char *text = what ? what : strerror(number);
+	PyObject *error = PyObject_CallFunction(PyExc_OSError, "is", number, text);
+	if (error) {
+		PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+		Py_DECREF(error);
 	}
 	return NULL;
 }
