@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 /* Another domain's process has no number here; to the kernel it is a process below. */
 static bool is_far;
@@ -76,7 +77,11 @@ pid_t start_other(struct pair *p, void (*other)(struct pair *p, int file))
 	p->other = other;
 	int own = -1;
 	if (p->far) {
+		/* From another namespace the end of one that lived so short is seen late, by its lease. */
+		struct stat initial;
 		own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+		if (stat("/proc/self/ns/pid", &initial) != 0 || initial.st_ino != 0xEFFFFFFC)
+			skip("not in the initial PID namespace");
 		if (own == -1 || unshare(CLONE_NEWPID) != 0)
 			skip("no PID namespace");
 	}
