@@ -78,7 +78,7 @@ pub const ROWS: &[Mistake] = &[
         what: "a machine without User Mode Linux",
         setup: |place| {
             // In a mount namespace where its kernel is no program.
-            let script = "for name in linux.uml linux; do \
+            let script = "export VSHMEM_LAB_UML=/none; for name in linux.uml linux; do \
                 kernel=$(command -v $name) && mount --bind /dev/null \"$kernel\"; done; \
                 exec \"$0\" \"$@\"";
             place.under(&["unshare", "--mount", "sh", "-c", script]);

@@ -32,14 +32,38 @@ const REGISTERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registers.so"
 /// a handler in its middle would return the length that the handler's `strlen` has found.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
 
-fn kernel() -> Option<std::path::PathBuf> {
-    ["linux.uml", "linux"].iter().find_map(|name| tool::find(name))
+/// Names another kernel than the one that `scripts/guest-uml` unpacks.
+const VARIABLE: &str = "VSHMEM_LAB_UML";
+const UNPACKED: &str = "/var/lib/vshmem/uml/linux.uml";
+
+/// Those of this machine, the distribution's own first.
+fn kernels() -> impl Iterator<Item = PathBuf> {
+    let unpacked = std::env::var_os(VARIABLE).map_or_else(|| UNPACKED.into(), PathBuf::from);
+    let unpacked = Some(unpacked).filter(|path| path.is_file());
+    ["linux.uml", "linux"].into_iter().filter_map(tool::find).chain(unpacked)
+}
+
+/// The first that can be given a pool: Linux 7 has no mmapper.
+fn kernel() -> Option<PathBuf> {
+    let has_mmapper = |path: &PathBuf| {
+        let name = b"mmapper";
+        std::fs::read(path)
+            .is_ok_and(|bytes| bytes.windows(name.len()).any(|part| part == &name[..]))
+    };
+    kernels().find(has_mmapper)
 }
 
 impl Machine for Uml {
     fn missing(&self) -> Vec<Missing> {
         if kernel().is_some() {
             return Vec::new();
+        }
+        if let Some(path) = kernels().next() {
+            return vec![Missing::new(
+                "a User Mode Linux kernel that can be given a pool",
+                format!("{} has no mmapper (Linux 7 has none)", path.display()),
+                "`scripts/guest-uml` unpacks one of Debian 13; or `--guest qemu`",
+            )];
         }
         vec![Missing::new(
             "a User Mode Linux kernel (linux.uml or linux)",
