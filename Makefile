@@ -10,6 +10,7 @@ help:
 	@echo 'make test     whether it works here, in ten minutes: this machine, and two virtual machines (ONLY="oracle signals": these steps)'
 	@echo 'make test-all      every test but those that take hours, in half an hour to an hour; it installs QEMU, Xen, MPI, Podman, libvirt'
 	@echo 'make test-long     what takes longer: stress, soak, fuzzing, sanitizers, every device (two things at a time; hours)'
+	@echo 'make test-suite SUITE=trixie   make demo and make test in a tree of another release of Debian (bookworm, trixie, forky; COMMAND="make test-mpi")'
 	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
 	@echo 'make bench-guard BASE=main   whether a call has become slower since that commit (BASE: a commit, or a directory with a build)'
 	@echo 'make build    target/release/vshmem and the libraries'
@@ -93,6 +94,13 @@ $(PARTS:%=test-%):
 
 # TEST_LONG names some of its steps.
 TEST_LONG ?=
+# In a tree of its own, build/suite/SUITE.
+SUITE ?= trixie
+COMMAND ?= make demo && make test
+.PHONY: test-suite
+test-suite:
+	@scripts/setup packages
+	@tests/suite/run $(SUITE) '$(COMMAND)'
 test-long: setup-all setup-packages setup-slurm build programs mpi-programs wheel
 	@tests/run_long $(TEST_LONG)
 
