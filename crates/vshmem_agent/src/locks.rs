@@ -9,7 +9,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, SealFlags};
 use vshmem_ipc::{Client, Errno, Given, LAST_BYTE, LockClass, LockMode, LockRange, Recall};
@@ -22,6 +22,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(16);
 /// Without any wants.
 const IDLE: Duration = Duration::from_secs(1);
+/// Between two looks where the kernel cannot sleep on the pool, and nothing has come for `IDLE`.
+const SPARING: Duration = Duration::from_millis(50);
 /// Files that stay open between two looks.
 const MOST_OPEN: usize = 256;
 /// How often a file is looked for in vain, before no process is believed to have it.
@@ -64,6 +66,7 @@ impl<'a> LockAgent<'a> {
         let _ = self.client().lock_probe(false);
         let mut pause = FIRST_PAUSE;
         let mut last_bell = None;
+        let mut last_served = Instant::now();
         while !self.ending.load(Ordering::Acquire) {
             let (Ok(bell), Ok(recalls)) = (self.client().lock_bell(), self.client().lock_recalls())
             else {
@@ -76,24 +79,31 @@ impl<'a> LockAgent<'a> {
                 has_served |= self.serve(recall).unwrap_or(false);
             }
             pause = if has_served { FIRST_PAUSE } else { (2 * pause).min(LAST_PAUSE) };
-            let left = if recalls.is_empty() { IDLE } else { pause };
-            if recalls.is_empty() {
-                self.files.clear();
-                self.missing.clear();
+            if has_served {
+                last_served = Instant::now();
             }
-            if self.is_left_alone() {
-                std::thread::park_timeout(IDLE);
-            } else {
-                let _ = self.client().lock_wait_for_bell(bell, Deadline::after(left));
+            if !recalls.is_empty() {
+                let _ = self.client().lock_wait_for_bell(bell, Deadline::after(pause));
+                continue;
+            }
+            self.files.clear();
+            self.missing.clear();
+            match self.rest(last_served.elapsed()) {
+                Some(rest) => std::thread::park_timeout(rest),
+                None => _ = self.client().lock_wait_for_bell(bell, Deadline::after(IDLE)),
             }
         }
     }
 
-    /// Whether no lock of this pool was ever contested. On a device, to wait at a bell is to look
-    /// many times a second, in every guest.
-    fn is_left_alone(&self) -> bool {
-        self.session.link().file().is_none()
-            && self.client().lock_rows_used().is_ok_and(|it| it == 0)
+    /// How long not to wait at the bell, without any wants. On a device, to wait there is to look
+    /// many times a second, in every guest; before a lock of this pool was ever contested nobody
+    /// rings.
+    fn rest(&self, quiet: Duration) -> Option<Duration> {
+        if self.session.link().file().is_some() {
+            return None;
+        }
+        let is_left_alone = self.client().lock_rows_used().is_ok_and(|it| it == 0);
+        if is_left_alone { Some(IDLE) } else { (quiet > IDLE).then_some(SPARING) }
     }
 
     /// Whether something has changed.
