@@ -5,6 +5,7 @@ use std::fs::{File, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::error::{Doing, Result};
@@ -32,25 +33,32 @@ const REGISTERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registers.so"
 /// a handler in its middle would return the length that the handler's `strlen` has found.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
 
-/// Names another kernel than the one that `scripts/guest-uml` unpacks.
+/// Names a kernel instead of the one that `scripts/guest-uml` unpacks where the distribution's own
+/// cannot be given a pool.
 const VARIABLE: &str = "VSHMEM_LAB_UML";
 const UNPACKED: &str = "/var/lib/vshmem/uml/linux.uml";
 
-/// Those of this machine, the distribution's own first.
-fn kernels() -> impl Iterator<Item = PathBuf> {
-    let unpacked = std::env::var_os(VARIABLE).map_or_else(|| UNPACKED.into(), PathBuf::from);
-    let unpacked = Some(unpacked).filter(|path| path.is_file());
-    ["linux.uml", "linux"].into_iter().filter_map(tool::find).chain(unpacked)
+fn unpacked() -> Option<PathBuf> {
+    let path = std::env::var_os(VARIABLE).map_or_else(|| UNPACKED.into(), PathBuf::from);
+    path.is_file().then_some(path)
 }
 
-/// The first that can be given a pool: Linux 7 has no mmapper.
+fn installed() -> Option<PathBuf> {
+    ["linux.uml", "linux"].into_iter().find_map(tool::find)
+}
+
 fn kernel() -> Option<PathBuf> {
-    let has_mmapper = |path: &PathBuf| {
-        let name = b"mmapper";
-        std::fs::read(path)
-            .is_ok_and(|bytes| bytes.windows(name.len()).any(|part| part == &name[..]))
-    };
-    kernels().find(has_mmapper)
+    unpacked().or_else(|| installed().filter(|path| has_mmapper(path)))
+}
+
+/// Linux 7 has none. The file is of some 12 MB.
+fn has_mmapper(kernel: &Path) -> bool {
+    const NAME: &[u8] = b"mmapper";
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let bytes = std::fs::read(kernel).unwrap_or_default();
+        bytes.windows(NAME.len()).any(|part| part == NAME)
+    })
 }
 
 impl Machine for Uml {
@@ -58,7 +66,7 @@ impl Machine for Uml {
         if kernel().is_some() {
             return Vec::new();
         }
-        if let Some(path) = kernels().next() {
+        if let Some(path) = installed() {
             return vec![Missing::new(
                 "a User Mode Linux kernel that can be given a pool",
                 format!("{} has no mmapper (Linux 7 has none)", path.display()),
