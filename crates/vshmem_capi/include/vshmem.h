@@ -99,12 +99,18 @@ int vshmem_client_alive(const vshmem_pool *pool, uint64_t client);
 /* Zeroed memory of the pool, whole pages. It is freed when this process and all that have attached
  * it have released it, or have ended. */
 int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
+/* The same, if SPARE bytes of the pool are free beside it; -ENOSPC: they are not. */
+int vshmem_hold_sparing(vshmem_pool *pool, uint64_t bytes, uint64_t spare, void **memory);
 int vshmem_release(vshmem_pool *pool, void *memory);
 /* The id of such memory, above 0, by which another process of the pool attaches it. */
 int vshmem_id(const vshmem_pool *pool, const void *memory);
 /* Attaches memory by its id, or a segment, if it has at least so many bytes. vshmem_release gives
  * it back. */
 int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
+/* 1: nobody but this process's user may open the pool, by the owner and the mode of the file or
+ * device that is open; 0: others may. Where others have the pool (other guests, the host), the mode
+ * of their own device counts. */
+int vshmem_private(const vshmem_pool *pool);
 /* Attaches that the pool has room for, of all processes together. A claimed lane is one, and so is
  * memory that is held. */
 uint32_t vshmem_attaches(const vshmem_pool *pool);
