@@ -18,34 +18,33 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Memory for the copy. */
+/* The copy, and behind it a list of the chunks that are in it. */
 struct copy {
 	char *start;
-	size_t bytes;
+	size_t bytes; /* all of it */
+	struct heap_chunk *list;
+	uint32_t count;
 	bool locked; /* the table is ours over the fork */
-	bool made;
-	bool lost; /* there was no memory for it */
+	bool lost;   /* there was no memory for it */
 };
 static __thread struct copy copy __attribute__((tls_model("initial-exec")));
 
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-/* Bytes of all chunks. */
-static size_t bytes_of_chunks(void)
+/* Memory for a copy of all chunks; none where there are none. */
+static bool reserve(struct copy *into)
 {
 	struct heap_chunk chunk;
-	size_t pages = 0;
-	for (uint32_t nth = 0; heap_table_chunk(nth, &chunk); nth++)
+	size_t pages = 0, count = 0;
+	for (; heap_table_chunk((uint32_t)count, &chunk); count++)
 		pages += chunk.pages;
-	return pages * HEAP_PAGE;
-}
-
-static bool reserve(struct copy *into, size_t bytes)
-{
-	*into = (struct copy) { .bytes = bytes };
-	if (bytes)
-		into->start = heap_private(bytes, 0);
-	return !bytes || into->start;
+	size_t list = (count * sizeof(chunk) + HEAP_PAGE - 1) / HEAP_PAGE;
+	*into = (struct copy) { .bytes = (pages + list) * HEAP_PAGE };
+	if (pages == 0)
+		return true;
+	into->start = heap_private(into->bytes, 0);
+	into->list = (struct heap_chunk *)(into->start + pages * HEAP_PAGE);
+	return into->start;
 }
 
 static void give_up(struct copy *from)
@@ -78,25 +77,28 @@ static void copy_chunk(char *to, const struct heap_chunk *chunk)
 	}
 }
 
+/* Chunks that have come since memory was reserved are in it too, where the table is locked. */
 static void make_copy(void)
 {
 	struct heap_chunk chunk;
-	size_t bytes = bytes_of_chunks(), at = 0;
-	if (bytes > copy.bytes) {
-		bool locked = copy.locked;
+	struct copy now = { 0 };
+	if (copy.locked) {
 		give_up(&copy);
-		copy.lost = !reserve(&copy, bytes);
-		copy.locked = locked;
-		if (copy.lost)
-			return;
+		now.lost = !reserve(&now);
+		now.locked = true;
+		copy = now;
 	}
-	for (uint32_t nth = 0; heap_table_chunk(nth, &chunk); nth++) {
-		if (chunk.pages * HEAP_PAGE > copy.bytes - at)
+	char *to = copy.start;
+	for (uint32_t nth = 0; copy.start && heap_table_chunk(nth, &chunk); nth++) {
+		size_t bytes = chunk.pages * HEAP_PAGE;
+		char *end = (char *)&copy.list[copy.count + 1];
+		if (bytes == 0 || bytes > (size_t)((char *)copy.list - to)
+		        || end > copy.start + copy.bytes)
 			continue;
-		copy_chunk(copy.start + at, &chunk);
-		at += chunk.pages * HEAP_PAGE;
+		copy_chunk(to, &chunk);
+		copy.list[copy.count++] = chunk;
+		to += bytes;
 	}
-	copy.made = true;
 }
 
 static void before(void)
@@ -122,29 +124,23 @@ static void in_parent(void)
 	give_up(&copy);
 }
 
-static void move(const struct heap_chunk *chunk, char *from)
-{
-	size_t bytes = chunk->pages * HEAP_PAGE;
-	long to = (long)(heap_base + chunk->first * HEAP_PAGE);
-	if (heap_system(SYS_mremap, (long)from, (long)bytes, (long)bytes,
-		    MREMAP_MAYMOVE | MREMAP_FIXED, to, 0)
-	        != to)
-		copy.lost = true;
-}
-
 static void in_child(void)
 {
-	struct heap_chunk chunk;
-	size_t at = 0;
-	for (uint32_t nth = 0; copy.made && heap_table_chunk(nth, &chunk); nth++) {
-		if (chunk.pages * HEAP_PAGE > copy.bytes - at)
-			continue;
-		move(&chunk, copy.start + at);
-		at += chunk.pages * HEAP_PAGE;
+	char *from = copy.start;
+	for (uint32_t nth = 0; nth < copy.count; nth++) {
+		long bytes = (long)(copy.list[nth].pages * HEAP_PAGE);
+		long to = (long)(heap_base + copy.list[nth].first * HEAP_PAGE);
+		copy.lost |= heap_system(SYS_mremap, (long)from, bytes, bytes,
+				     MREMAP_MAYMOVE | MREMAP_FIXED, to, 0)
+		        != to;
+		from += bytes;
 	}
 	/* Its memory would be the parent's. As when the kernel has no memory for it. */
 	if (copy.lost)
 		heap_system(SYS_kill, heap_system(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGKILL, 0, 0, 0, 0);
+	if (copy.list)
+		heap_system(SYS_munmap, (long)copy.list,
+			(long)(copy.start + copy.bytes - (char *)copy.list), 0, 0, 0, 0);
 	if (copy.locked) {
 		heap_lock_reset();
 		heap_inside = false;
@@ -186,7 +182,7 @@ static pid_t fork_with(fork_function *next, bool handlers)
 	}
 	/* Of a fork that a handler of a signal has interrupted. */
 	struct copy outer = copy;
-	if (heap_is_own() && !reserve(&copy, bytes_of_chunks())) {
+	if (heap_is_own() && !reserve(&copy)) {
 		copy = outer;
 		errno = ENOMEM;
 		return -1;
