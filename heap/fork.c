@@ -25,7 +25,7 @@ struct copy {
 	struct heap_chunk *list;
 	uint32_t count;
 	bool locked; /* the table is ours over the fork */
-	bool lost;   /* there was no memory for it */
+	bool lost; /* there was no memory for it */
 };
 static __thread struct copy copy __attribute__((tls_model("initial-exec")));
 
@@ -93,7 +93,7 @@ static void make_copy(void)
 		size_t bytes = chunk.pages * HEAP_PAGE;
 		char *end = (char *)&copy.list[copy.count + 1];
 		if (bytes == 0 || bytes > (size_t)((char *)copy.list - to)
-		        || end > copy.start + copy.bytes)
+			|| end > copy.start + copy.bytes)
 			continue;
 		copy_chunk(to, &chunk);
 		copy.list[copy.count++] = chunk;
@@ -132,12 +132,13 @@ static void in_child(void)
 		long to = (long)(heap_base + copy.list[nth].first * HEAP_PAGE);
 		copy.lost |= heap_system(SYS_mremap, (long)from, bytes, bytes,
 				     MREMAP_MAYMOVE | MREMAP_FIXED, to, 0)
-		        != to;
+			!= to;
 		from += bytes;
 	}
 	/* Its memory would be the parent's. As when the kernel has no memory for it. */
 	if (copy.lost)
-		heap_system(SYS_kill, heap_system(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGKILL, 0, 0, 0, 0);
+		heap_system(
+			SYS_kill, heap_system(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGKILL, 0, 0, 0, 0);
 	if (copy.list)
 		heap_system(SYS_munmap, (long)copy.list,
 			(long)(copy.start + copy.bytes - (char *)copy.list), 0, 0, 0, 0);

@@ -33,8 +33,8 @@ void heap_lock_reset(void);
 bool heap_table_open(uint64_t address, uint64_t pages);
 /* A chunk that the pool has given: it reads as zeros. */
 bool heap_table_add(uint32_t first, uint32_t pages);
-/* Pages in a row, whose address is a multiple of `align` pages; HEAP_NONE: there are none. `dirty`: they may hold
- * old data. */
+/* Pages in a row, whose address is a multiple of `align` pages; HEAP_NONE: there are none. `dirty`:
+ * they may hold old data. */
 uint32_t heap_table_take(uint32_t pages, uint32_t align, bool *dirty);
 /* Pages of what was taken from there; 0: nothing was. Without the lock, too, for its owner. */
 uint32_t heap_table_pages(uint32_t first);
@@ -45,9 +45,11 @@ struct heap_chunk {
 	uint32_t first, pages;
 	bool dirty;
 };
-/* Gives it back. True: a chunk is free from end to end, and not kept: it is in the table no more. */
+/* Gives it back. True: a chunk is free from end to end, and not kept: it is in the table no more.
+ */
 bool heap_table_give(uint32_t first, uint32_t usual_pages, struct heap_chunk *freed);
-/* The nth chunk, from 0; pages 0: none just now. False: there are no more. Without the lock, too. */
+/* The nth chunk, from 0; pages 0: none just now. False: there are no more. Without the lock, too.
+ */
 bool heap_table_chunk(uint32_t nth, struct heap_chunk *chunk);
 /* The first page of the chunk from there on that was taken, and how many in a row are. */
 uint32_t heap_table_taken(const struct heap_chunk *chunk, uint32_t from, uint32_t *pages);
@@ -71,7 +73,7 @@ bool heap_resize(void *memory, size_t bytes);
 static inline bool heap_has(const void *memory)
 {
 	return (uintptr_t)memory - __atomic_load_n(&heap_base, __ATOMIC_RELAXED)
-	        < __atomic_load_n(&heap_bytes, __ATOMIC_RELAXED);
+		< __atomic_load_n(&heap_bytes, __ATOMIC_RELAXED);
 }
 
 /* fork.c */

@@ -30,13 +30,15 @@ size_t heap_bytes;
 static char pool_name[4096];
 static vshmem_pool *pool;
 static uint32_t chunk_pages;
-/* Pages of the units that the kernel maps: chunks are made of them, so that a child can replace them
- * one by one. */
+/* Pages of the units that the kernel maps: chunks are made of them, so that a child can replace
+ * them one by one. */
 static uint32_t unit_pages;
 /* A page that the kernel clears in every child. */
 static const uint32_t *own;
 /* Code of this project that calls malloc itself, perhaps with its locks held. */
-static struct { uintptr_t begin, end; } code[4];
+static struct {
+	uintptr_t begin, end;
+} code[4];
 static int codes;
 
 /* Said where a program's output cannot be spoiled by it, or VSHMEM_LOG asks. */
@@ -45,7 +47,8 @@ static void say(const char *text, const char *more)
 	char line[768];
 	if (!getenv("VSHMEM_LOG") && !isatty(2))
 		return;
-	int length = snprintf(line, sizeof(line), "vshmem: the heap stays private: %s%s\n", text, more);
+	int length = snprintf(
+		line, sizeof(line), "vshmem: the heap stays private: %s%s\n", text, more);
 	if (length >= (int)sizeof(line))
 		length = sizeof(line) - 1;
 	heap_system(SYS_write, 2, (long)line, length, 0, 0, 0);
@@ -57,7 +60,9 @@ static bool can_split(uintptr_t base, size_t bytes)
 
 static uint32_t find_unit(uintptr_t base, size_t all)
 {
-	uint32_t pages = can_split(base, HEAP_PAGE) ? 1 : can_split(base, LARGE) ? LARGE / HEAP_PAGE : 0;
+	uint32_t pages = can_split(base, HEAP_PAGE) ? 1
+		: can_split(base, LARGE)            ? LARGE / HEAP_PAGE
+						    : 0;
 	/* Memory that core dumps leave out anyway stays so. */
 	heap_system(SYS_madvise, (long)base, (long)all, MADV_DODUMP, 0, 0, 0);
 	return pages;
@@ -235,7 +240,7 @@ static int note_code(struct dl_phdr_info *object, size_t size, void *argument)
 	(void)size, (void)argument;
 	const char *name = strrchr(object->dlpi_name, '/');
 	if (strncmp(name ? name + 1 : object->dlpi_name, "libvshmem", strlen("libvshmem")) != 0
-	        || codes == sizeof(code) / sizeof(*code))
+		|| codes == sizeof(code) / sizeof(*code))
 		return 0;
 	uintptr_t begin = UINTPTR_MAX, end = 0;
 	for (int nth = 0; nth < object->dlpi_phnum; nth++) {

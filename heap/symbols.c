@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define EXPORTED __attribute__((visibility("default")))
-#define CALLER __builtin_return_address(0)
+#define CALLER   __builtin_return_address(0)
 
 /* libc's, or those of a library before it. */
 static struct {
@@ -106,7 +106,8 @@ static bool is_power(size_t align) { return align && !(align & (align - 1)); }
 static void *take_aligned(size_t align, size_t bytes, const void *caller)
 {
 	bool dirty;
-	return bytes >= heap_from && is_power(align) ? heap_take(bytes, align, caller, &dirty) : NULL;
+	return bytes >= heap_from && is_power(align) ? heap_take(bytes, align, caller, &dirty)
+						     : NULL;
 }
 
 EXPORTED void *memalign(size_t align, size_t bytes)

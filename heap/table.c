@@ -13,7 +13,7 @@ enum state { UNKNOWN, TAKEN, FREE };
 
 struct run {
 	uint32_t pages; /* at the first page */
-	uint32_t back;	/* at the last page of a free run: its pages; else 0 */
+	uint32_t back; /* at the last page of a free run: its pages; else 0 */
 	uint32_t next, previous;
 	uint8_t state; /* at the first page */
 	bool begins;   /* a chunk */
@@ -132,15 +132,11 @@ uint32_t heap_table_take(uint32_t pages, uint32_t align, bool *dirty)
 }
 
 uint32_t heap_table_pages(uint32_t first)
-{
-	return first < count && runs[first].state == TAKEN ? runs[first].pages : 0;
-}
+{ return first < count && runs[first].state == TAKEN ? runs[first].pages : 0; }
 
 /* Whether the page begins a run of the chunk that lies before it. */
 static bool goes_on(uint32_t page)
-{
-	return page < count && runs[page].state != UNKNOWN && !runs[page].begins;
-}
+{ return page < count && runs[page].state != UNKNOWN && !runs[page].begins; }
 
 /* Makes pages free, and one run with free neighbours; its first page. */
 static uint32_t release(uint32_t first, uint32_t pages)
@@ -185,10 +181,7 @@ bool heap_table_resize(uint32_t first, uint32_t pages)
 
 /* Whether a free run is a whole chunk. */
 static bool is_whole(uint32_t first)
-{
-	return runs[first].state == FREE && runs[first].begins
-	        && !goes_on(first + runs[first].pages);
-}
+{ return runs[first].state == FREE && runs[first].begins && !goes_on(first + runs[first].pages); }
 
 static void remove_chunk(uint32_t first)
 {

@@ -42,12 +42,12 @@ static void zeros(void)
 static void aligned(void)
 {
 	for (size_t align = 8; align <= 4 << 20; align *= 2) {
-		void *one = memalign(align, LARGE), *two = aligned_alloc(align, LARGE / align * align + align),
-		     *three = NULL;
+		void *one = memalign(align, LARGE),
+		     *two = aligned_alloc(align, LARGE / align * align + align), *three = NULL;
 		CHECK(one && in_pool(one) && (uintptr_t)one % align == 0);
 		CHECK(two && in_pool(two) && (uintptr_t)two % align == 0);
 		CHECK(posix_memalign(&three, align, LARGE) == 0 && in_pool(three)
-		        && (uintptr_t)three % align == 0);
+			&& (uintptr_t)three % align == 0);
 		free(one);
 		free(two);
 		free(three);
@@ -58,8 +58,8 @@ static void aligned(void)
 
 static void resized(void)
 {
-	static const size_t sizes[] = { 100, 65535, 65536, 100000, LARGER, 70000, 1 << 20, 100, LARGER,
-		2 * LARGER, 65535, 10 };
+	static const size_t sizes[] = { 100, 65535, 65536, 100000, LARGER, 70000, 1 << 20, 100,
+		LARGER, 2 * LARGER, 65535, 10 };
 	size_t before = 40;
 	uint32_t *memory = malloc(before);
 	fill(memory, before, 5);

@@ -16,7 +16,8 @@
 enum { BLOCKS = 12, THREADS = 3 };
 
 static uint32_t *block[BLOCKS];
-static size_t bytes_of(int nth) { return (size_t)(nth % 2 ? 70000 : 1000) * (size_t)(nth + 1) / 4 * 4; }
+static size_t bytes_of(int nth)
+{ return (size_t)(nth % 2 ? 70000 : 1000) * (size_t)(nth + 1) / 4 * 4; }
 
 /* What a library keeps under a lock, and takes in its handlers around a fork: both halves are the
  * same whenever the lock is free. */

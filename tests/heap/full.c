@@ -1,4 +1,5 @@
-/* A pool that is full: private memory, and no error; and again memory of the pool when some is free. */
+/* A pool that is full: private memory, and no error; and again memory of the pool when some is
+ * free. */
 #include "heap.h"
 
 enum { BLOCKS = 300, BYTES = 1 << 20 };

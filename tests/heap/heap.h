@@ -5,12 +5,12 @@
 #include <string.h>
 
 static int failed __attribute__((unused));
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
+#define CHECK(condition)                                                       \
+	do {                                                                   \
+		if (!(condition)) {                                            \
 			printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			failed = 1; \
-		} \
+			failed = 1;                                            \
+		}                                                              \
 	} while (0)
 
 /* By the kernel's word: the mapping that has this address is one of the file or device. */
@@ -23,7 +23,7 @@ static inline int in_pool(const void *memory)
 	while (maps && pool && fgets(line, sizeof(line), maps)) {
 		unsigned long begin, end;
 		if (sscanf(line, "%lx-%lx", &begin, &end) == 2 && (uintptr_t)memory >= begin
-		        && (uintptr_t)memory < end)
+			&& (uintptr_t)memory < end)
 			found = strstr(line, pool) != NULL;
 	}
 	if (maps)

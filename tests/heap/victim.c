@@ -1,4 +1,5 @@
-/* Allocates, writes, frees and forks without an end: to be killed. Says `going` and its pid when it is. */
+/* Allocates, writes, frees and forks without an end: to be killed. Says `going` and its pid when it
+ * is. */
 #include "heap.h"
 
 #include <pthread.h>
