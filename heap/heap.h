@@ -45,9 +45,9 @@ struct heap_chunk {
 	uint32_t first, pages;
 	bool dirty;
 };
-/* Gives it back. True: a chunk is free from end to end, and not kept: it is in the table no more.
- */
-bool heap_table_give(uint32_t first, uint32_t usual_pages, struct heap_chunk *freed);
+/* Gives it back. True: a chunk is free from end to end, and in the table no more. So many pages of
+ * such chunks are kept. */
+bool heap_table_give(uint32_t first, uint32_t most_idle, struct heap_chunk *freed);
 /* The nth chunk, from 0; pages 0: none just now. False: there are no more. Without the lock, too.
  */
 bool heap_table_chunk(uint32_t nth, struct heap_chunk *chunk);

@@ -18,6 +18,8 @@
 #define LARGE       (UINT64_C(2) << 20)
 #define LEAST_CHUNK LARGE
 #define MOST_CHUNK  (UINT64_C(32) << 20)
+/* As many chunks are kept that nobody uses. */
+#define IDLE 4
 /* This part of the pool stays free for messages, windows and teams. */
 #define SPARE 4
 /* The smallest allocation that may be asked for. */
@@ -205,7 +207,7 @@ void heap_give(void *memory)
 	int error = errno;
 	heap_inside = true;
 	heap_lock();
-	bool whole = heap_table_give(page_of(memory), chunk_pages, &freed);
+	bool whole = heap_table_give(page_of(memory), IDLE * chunk_pages, &freed);
 	heap_unlock();
 	if (whole) {
 		char *start = (char *)heap_base + freed.first * HEAP_PAGE;

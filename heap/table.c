@@ -28,6 +28,9 @@ static uint64_t first_address; /* in pages */
 static uint32_t bins[BINS];
 static struct heap_chunk *chunks;
 static uint32_t chunk_count;
+/* Pages of chunks that are free from end to end. They are kept: a program that frees much often
+ * allocates again at once. */
+static uint32_t idle;
 
 static uint32_t most_chunks(void) { return count / 16 + 1; }
 
@@ -88,6 +91,7 @@ bool heap_table_add(uint32_t first, uint32_t pages)
 		__atomic_store_n(&chunk_count, nth + 1, __ATOMIC_RELEASE);
 	runs[first].begins = true;
 	insert(first, pages, false);
+	idle += pages;
 	return true;
 }
 
@@ -104,6 +108,14 @@ static uint32_t find(uint32_t pages)
 			return bins[bin];
 	return HEAP_NONE;
 }
+
+/* Whether the page begins a run of the chunk that lies before it. */
+static bool goes_on(uint32_t page)
+{ return page < count && runs[page].state != UNKNOWN && !runs[page].begins; }
+
+/* Whether a free run is a whole chunk. */
+static bool is_whole(uint32_t first)
+{ return runs[first].state == FREE && runs[first].begins && !goes_on(first + runs[first].pages); }
 
 static void mark_taken(uint32_t first, uint32_t pages, bool dirty)
 {
@@ -122,6 +134,8 @@ uint32_t heap_table_take(uint32_t pages, uint32_t align, bool *dirty)
 	uint32_t all = runs[found].pages, skip;
 	skip = (uint32_t)((align - (first_address + found) % align) % align);
 	*dirty = runs[found].dirty;
+	if (is_whole(found))
+		idle -= all;
 	take_out(found);
 	if (skip)
 		insert(found, skip, *dirty);
@@ -133,10 +147,6 @@ uint32_t heap_table_take(uint32_t pages, uint32_t align, bool *dirty)
 
 uint32_t heap_table_pages(uint32_t first)
 { return first < count && runs[first].state == TAKEN ? runs[first].pages : 0; }
-
-/* Whether the page begins a run of the chunk that lies before it. */
-static bool goes_on(uint32_t page)
-{ return page < count && runs[page].state != UNKNOWN && !runs[page].begins; }
 
 /* Makes pages free, and one run with free neighbours; its first page. */
 static uint32_t release(uint32_t first, uint32_t pages)
@@ -179,10 +189,6 @@ bool heap_table_resize(uint32_t first, uint32_t pages)
 	return true;
 }
 
-/* Whether a free run is a whole chunk. */
-static bool is_whole(uint32_t first)
-{ return runs[first].state == FREE && runs[first].begins && !goes_on(first + runs[first].pages); }
-
 static void remove_chunk(uint32_t first)
 {
 	uint32_t nth = 0;
@@ -192,20 +198,16 @@ static void remove_chunk(uint32_t first)
 		__atomic_store_n(&chunks[nth].pages, 0, __ATOMIC_RELEASE);
 }
 
-bool heap_table_give(uint32_t first, uint32_t usual_pages, struct heap_chunk *freed)
+bool heap_table_give(uint32_t first, uint32_t most_idle, struct heap_chunk *freed)
 {
-	/* One chunk of the usual size is kept: a program that frees the last of its memory often
-	 * allocates again at once. */
-	static uint32_t kept = HEAP_NONE;
 	if (heap_table_pages(first) == 0)
 		return false;
 	uint32_t start = release(first, runs[first].pages);
 	if (!is_whole(start))
 		return false;
 	*freed = (struct heap_chunk) { start, runs[start].pages, runs[start].dirty };
-	bool other = kept != HEAP_NONE && kept != start && is_whole(kept);
-	if (freed->pages <= usual_pages && !other) {
-		kept = start;
+	if (idle + freed->pages <= most_idle) {
+		idle += freed->pages;
 		return false;
 	}
 	take_out(start);
