@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "vshmem.h"
@@ -111,6 +112,25 @@ static bool open_pool(void)
 	return false;
 }
 
+/* Opening takes some 32 KiB of stack, and the thread that allocates first may have less. */
+#define STACK (256 * 1024)
+static ucontext_t allocating;
+static bool opened;
+static void open_there(void) { opened = open_pool(); }
+static bool open_on_own_stack(void)
+{
+	ucontext_t there;
+	void *stack = heap_private(STACK, 0);
+	if (!stack || getcontext(&there) != 0)
+		return false;
+	there.uc_stack = (stack_t) { .ss_sp = stack, .ss_size = STACK };
+	there.uc_link = &allocating;
+	makecontext(&there, open_there, 0);
+	swapcontext(&allocating, &there);
+	heap_system(SYS_munmap, (long)stack, STACK, 0, 0, 0, 0);
+	return opened;
+}
+
 bool heap_is_own(void)
 {
 	const uint32_t *mark = __atomic_load_n(&own, __ATOMIC_ACQUIRE);
@@ -125,7 +145,7 @@ static bool is_open(void)
 		return heap_is_own();
 	if (__atomic_exchange_n(&tried, 1, __ATOMIC_RELAXED))
 		return false;
-	return open_pool();
+	return open_on_own_stack();
 }
 
 static bool is_own_code(const void *caller)

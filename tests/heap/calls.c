@@ -2,6 +2,7 @@
 #include "heap.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 
@@ -120,8 +121,29 @@ static void threads(void)
 	}
 }
 
+static void *allocate_first(void *unused)
+{
+	(void)unused;
+	return malloc(LARGE);
+}
+
+/* The thread that opens the pool may have little stack. */
+static void first(void)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	void *memory;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);
+	CHECK(pthread_create(&thread, &small, allocate_first, NULL) == 0);
+	pthread_join(thread, &memory);
+	CHECK(in_pool(memory));
+	free(memory);
+}
+
 int main(void)
 {
+	first();
 	where();
 	zeros();
 	aligned();
