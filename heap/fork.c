@@ -44,7 +44,8 @@ static bool reserve(struct copy *into)
 		return true;
 	into->start = heap_private(into->bytes, 0);
 	if (into->start)
-		heap_system(SYS_madvise, (long)into->start, (long)into->bytes, MADV_HUGEPAGE, 0, 0, 0);
+		heap_system(
+			SYS_madvise, (long)into->start, (long)into->bytes, MADV_HUGEPAGE, 0, 0, 0);
 	into->list = (struct heap_chunk *)(into->start + pages * HEAP_PAGE);
 	return into->start;
 }

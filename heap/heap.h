@@ -8,7 +8,7 @@
  * of libvshmem is made under it. A thread that is inside, or runs a handler of a signal that has
  * come meanwhile, gets libc's memory.
  *
- * No file calls one that calls it: table, pool, fork, symbols.
+ * No file calls one that calls it: table, pool, fork, begin, symbols.
  */
 #ifndef VSHMEM_HEAP_H
 #define VSHMEM_HEAP_H
@@ -57,6 +57,8 @@ uint32_t heap_table_taken(const struct heap_chunk *chunk, uint32_t from, uint32_
 /* pool.c */
 /* Allocations of so many bytes go to the pool; SIZE_MAX: none do. */
 extern size_t heap_from;
+/* What the environment says of the size, and the pool's name. */
+void heap_begin(const char *from, const char *name);
 /* The pool in this process; 0 bytes until it is open. */
 extern uintptr_t heap_base;
 extern size_t heap_bytes;

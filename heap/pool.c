@@ -278,21 +278,16 @@ static int note_code(struct dl_phdr_info *object, size_t size, void *argument)
 	return 0;
 }
 
-/* When what the program needs is loaded. */
-__attribute__((constructor)) static void begin(void)
+void heap_begin(const char *from, const char *name)
 {
-	heap_follow_forks();
-	const char *from = getenv("VSHMEM_HEAP"), *name = getenv("VSHMEM_HEAP_POOL");
-	if (!from || !name || !*name || strlen(name) >= sizeof(pool_name))
+	char *end;
+	unsigned long long bytes = strtoull(from, &end, 10);
+	if (end == from || *end || !*name || strlen(name) >= sizeof(pool_name))
 		return;
 	if (getauxval(AT_SECURE)) {
 		say("this program has rights that its user has not", "");
 		return;
 	}
-	char *end;
-	unsigned long long bytes = strtoull(from, &end, 10);
-	if (end == from || *end)
-		return;
 	strcpy(pool_name, name);
 	dl_iterate_phdr(note_code, NULL);
 	heap_from = bytes < LEAST_FROM ? LEAST_FROM : bytes;

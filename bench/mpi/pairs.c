@@ -5,7 +5,7 @@
  *   stream BYTES private NANOSECONDS           per message, 64 under way at a time, one direction
  *   exchange BYTES private|pool NANOSECONDS    the same in both directions at once
  *   CALL BYTES private NANOSECONDS             a collective call, a nonblocking one with its wait
- *   transpose BYTES private NANOSECONDS        of a matrix, as an FFT of several dimensions needs it:
+ *   transpose BYTES private NANOSECONDS        of a matrix, as an FFT of several dimensions has it:
  *                                              written anew by each process, then exchanged
  *
  * BYTES of a collective call are those from one process to another. Each figure is that of the
