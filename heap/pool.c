@@ -137,7 +137,7 @@ bool heap_is_own(void)
 	return mark && *mark;
 }
 
-/* Opened once, by whoever comes first. Meanwhile the others have private memory. */
+/* Opened once, by the thread that comes first. Meanwhile the others have private memory. */
 static bool is_open(void)
 {
 	static uint32_t tried;

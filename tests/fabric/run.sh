@@ -32,6 +32,10 @@ elif [ "$fabric" = vshmem ]; then
 	check "fi_info shows the provider" shows
 	check "  without the pool: nothing, and other providers as ever" silent
 	check "fi_pingpong, every byte looked at" pingpong -p vshmem -S all
+	in_heap() { FABRIC_POOL=$name-mine FABRIC_HEAP=--heap=4K "$@"; }
+	"$vshmem" pool create "$name-mine" --size 128M --mode 0600 >/dev/null || exit 1
+	check "  with its memory in the pool" in_heap pingpong -p vshmem -S all
+	"$vshmem" pool rm "$name-mine" --force >/dev/null
 fi
 
 if [ -e build/fabric/calls ] && [ "$fabric" = vshmem ]; then
