@@ -96,6 +96,7 @@ struct vfi_send {
 	/* A rendezvous. */
 	struct vfi_offer *offer; /* NULL: it may not be copied */
 	struct vfi_offer_place offered_at;
+	struct vfi_pool_place pool_at;
 	bool cleared;
 	uint64_t receiver; /* token of it */
 	size_t asked, pieces;    /* bytes that the receiver wants, and those that were sent */

@@ -1,5 +1,6 @@
 /* Messages that are too long for one piece. Once a receive is there, its owner copies as many bytes
- * as it has room for from the sender's memory, if it can read that (cross_memory.c). Otherwise it
+ * as it has room for from the sender's memory, if that is the pool's, or if it can read it
+ * (cross_memory.c). Otherwise it
  * asks for them, and copies each piece straight to the program's buffer; pieces of several messages
  * may come by turns.
  */
@@ -26,7 +27,7 @@ void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *
 	send->cleared = true;
 	send->receiver = message->header.clear.receiver;
 	send->asked = message->header.clear.wanted < send->size ? message->header.clear.wanted
-								 : send->size;
+								: send->size;
 	if (send->asked == 0) {
 		sent_all(ep, send);
 		return;
@@ -78,6 +79,26 @@ int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most
 	return pushed;
 }
 
+/* Copies what its sender has in the pool. False: it is to be asked for; what the parts hold may
+ * have been written. */
+static bool read_in_pool(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
+	const struct vfi_wire *header, const void *named, const struct vfi_receive *receive,
+	size_t wanted)
+{
+	const struct vfi_domain *domain = ep->domain;
+	struct vfi_pool_place place;
+	if (header->bytes != sizeof(place))
+		return false;
+	memcpy(&place, named, sizeof(place));
+	if (!domain->base || place.offset > domain->bytes
+		|| header->message.size > domain->bytes - place.offset)
+		return false;
+	vfi_scatter(receive->operation.out.parts, (size_t)receive->operation.out.count, 0,
+		(const char *)domain->base + place.offset, wanted);
+	/* Until then the memory was nobody else's. */
+	return vshmem_lane_alive(peer->lane);
+}
+
 static void receive_failed(
 	struct vfi_endpoint *ep, struct vfi_operation *operation, int error, int prov_errno)
 {
@@ -100,8 +121,10 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 	receive->port = *port;
 	size_t wanted = header->message.size < room ? header->message.size : room;
 	if (wanted
-	        && vfi_offer_read(ep, peer, header, offered_at, receive->operation.out.parts,
-	                (size_t)receive->operation.out.count, wanted)) {
+		&& (read_in_pool(ep, peer, header, offered_at, receive, wanted)
+			|| vfi_offer_read(ep, peer, header, offered_at,
+				receive->operation.out.parts, (size_t)receive->operation.out.count,
+				wanted))) {
 		/* An answer that nothing is wanted any more is one that it was delivered. */
 		struct vfi_wire whole = *header;
 		whole.flags &= (uint8_t)~VFI_WIRE_ACK;
@@ -146,7 +169,7 @@ void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *me
 	if (!receive)
 		return;
 	if (message->header.piece.offset != receive->got || bytes == 0
-	        || bytes > receive->wanted - receive->got) {
+		|| bytes > receive->wanted - receive->got) {
 		vfi_peer_fail(ep, receive->operation.peer, FI_EIO, EBADMSG);
 		return;
 	}

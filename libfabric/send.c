@@ -91,12 +91,25 @@ static void set_eager(struct vfi_send *send, bool tagged)
 		out->parts[nth] = send->parts[nth];
 }
 
+/* Whether the whole message lies in the pool, in one piece. */
+static bool is_in_pool(const struct vfi_domain *domain, const struct vfi_send *send, uint64_t *at)
+{
+	*at = (uint64_t)((char *)send->parts[0].iov_base - (char *)domain->base);
+	return domain->base && send->count == 1 && *at < domain->bytes
+	        && send->size <= domain->bytes - *at;
+}
+
 /* That there is one, and where, if the peer may be able to read it there. */
 static void set_rendezvous(
 	struct vfi_endpoint *ep, const struct vfi_peer *peer, struct vfi_send *send)
 {
 	struct vfi_outgoing *out = &send->operation.out;
 	out->operation = VFI_READY_TO_SEND;
+	if (is_in_pool(ep->domain, send, &send->pool_at.offset)) {
+		out->parts[0] = (struct iovec) { &send->pool_at, sizeof(send->pool_at) };
+		out->count = 1;
+		return;
+	}
 	out->parts[0] = (struct iovec) { &send->offered_at, sizeof(send->offered_at) };
 	out->count = vfi_offer_make(ep, peer, send) ? 1 : 0;
 }

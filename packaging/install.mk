@@ -9,7 +9,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 # Where the command and the libraries are.
 BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
-PRELOADED = $(addprefix $(BIN_DIR)/libvshmem_,preload.so preload_posix.so preload_sysv.so)
+PRELOADED = $(addprefix $(BIN_DIR)/libvshmem_,preload.so preload_posix.so preload_sysv.so heap.so)
 VERSIONED = $(BIN_DIR)/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = $(filter-out %.out,$(wildcard build/bench/*)) build/mpi/dwarf_mpi build/mpi/pairs build/mpi/windows_speed
@@ -43,6 +43,7 @@ manual:
 library:
 	@packaging/shared_library $(BIN_DIR)/libvshmem.a $(VERSIONED)
 	@packaging/link_preload $(BIN_DIR)
+	@$(MAKE) -s -C heap LIBRARY=$(abspath $(BIN_DIR))
 
 install-built:
 	@for file in $(BIN_DIR)/vshmem $(BIN_DIR)/vshmem-lab $(BIN_DIR)/vshmem-bench $(PRELOADED) $(VERSIONED) $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \

@@ -5,6 +5,8 @@
  *   stream BYTES private NANOSECONDS           per message, 64 under way at a time, one direction
  *   exchange BYTES private|pool NANOSECONDS    the same in both directions at once
  *   CALL BYTES private NANOSECONDS             a collective call, a nonblocking one with its wait
+ *   transpose BYTES private NANOSECONDS        of a matrix, as an FFT of several dimensions has it:
+ *                                              written anew by each process, then exchanged
  *
  * BYTES of a collective call are those from one process to another. Each figure is that of the
  * fastest of up to sixty short repetitions: how fast it is while no other program takes the CPUs.
@@ -104,6 +106,22 @@ static void allgather(char *out, char *in, int bytes, int rounds)
 {
 	for (int round = 0; round < rounds; round++)
 		MPI_Allgather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+/* Of complex numbers, by tiles that a cache holds. */
+static void transpose(char *out, char *in, int bytes, int rounds)
+{
+	enum { NUMBER = 16, TILE = 16, COLUMNS = 256 };
+	int rows = bytes * ranks / NUMBER / COLUMNS;
+	for (int round = 0; round < rounds; round++) {
+		for (int row = 0; row < rows; row += TILE)
+			for (int column = 0; column < COLUMNS; column++)
+				for (int nth = row; nth < row + TILE; nth++)
+					memcpy(in + ((size_t)column * rows + nth) * NUMBER,
+						out + ((size_t)nth * COLUMNS + column) * NUMBER,
+						NUMBER);
+		MPI_Alltoall(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD);
+	}
 }
 
 static void gather(char *out, char *in, int bytes, int rounds)
@@ -230,6 +248,7 @@ static void collectives(int full)
 	for (int bytes = 8; bytes <= (full ? 1 << 20 : 65536); bytes *= bytes == 8 ? 128 : 8)
 		for (size_t nth = 0; nth < sizeof(calls) / sizeof(calls[0]); nth++)
 			measure(calls[nth].name, calls[nth].todo, bytes, 0);
+	measure("transpose", transpose, 1 << 20, 0);
 }
 
 int main(int argc, char **argv)

@@ -72,11 +72,30 @@ static void look(void)
 	}
 }
 
+/* Where a message lies in the pool: in memory that is held, or beyond the pool. */
+static struct vfi_pool_place any_place(const struct vfi_wire *header)
+{
+	enum { HELD = 16384 };
+	static void *held;
+	if (!held)
+		must(vshmem_hold(NULL, HELD, &held) == 0);
+	uint64_t start = (uint64_t)((char *)held - (char *)vshmem_base(NULL));
+	if (header->message.size <= HELD && any(2))
+		return (struct vfi_pool_place) { start + any(HELD + 1 - header->message.size) };
+	return (struct vfi_pool_place) { any(2) ? vshmem_bytes(NULL) - any(9) % header->message.size
+						: UINT64_MAX - any(64) };
+}
+
 /* A message that may be read where it lies. */
 static void offer(uint32_t peer, const struct vfi_wire *header)
 {
 	struct vfi_offer_place place = any_offer(peer, header, own_nonce);
-	deliver_bytes(peer, VFI_READY_TO_SEND, header, &place, sizeof(place));
+	if (any(4) == 0 && header->message.size) {
+		struct vfi_pool_place there = any_place(header);
+		deliver_bytes(peer, VFI_READY_TO_SEND, header, &there, sizeof(there));
+	} else {
+		deliver_bytes(peer, VFI_READY_TO_SEND, header, &place, sizeof(place));
+	}
 }
 
 static struct region {
@@ -124,7 +143,7 @@ static void ask(void)
 	if (region->mr && kind <= VFI_REMOTE_DONE && kind >= VFI_PUT) {
 		header.put.key = fi_mr_key(region->mr);
 		header.put.address = (uint64_t)(uintptr_t)region->memory
-		        + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
+			+ (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
 		header.put.left = any(3) ? any(300) : any(30000);
 	} else {
 		header.message.tag = any(4);

@@ -11,14 +11,14 @@ mkdir -p build/fabric
 hosts=$($nodes hosts "$name" "$count")
 first=${hosts%%,*}
 
-# The words of a library for the provider (FABRIC_POOL: on another pool) under test, one a line: NAME=VALUE.
+# The words of a library for the provider (FABRIC_POOL: on another pool, FABRIC_HEAP=--heap: with large allocations in it) under test, one a line: NAME=VALUE.
 words() { # words LIBRARY
 	local full=$fabric
 	[ "$fabric" != tcp ] || full='tcp;ofi_rxm'
 	case $fabric,$1 in
 	# It has no osc/pt2pt, and needs none.
 	vshmem,openmpi5) words openmpi | grep -v '^OMPI_MCA_osc=' ;;
-	vshmem,*) "$vshmem" fabric-env --pool "${FABRIC_POOL:-$name}" --for "$1" | sed "s/^export //; s/'//g" ;;
+	vshmem,*) "$vshmem" fabric-env --pool "${FABRIC_POOL:-$name}" ${FABRIC_HEAP:+"$FABRIC_HEAP"} --for "$1" | sed "s/^export //; s/'//g" ;;
 	*,gasnet) echo "FI_PROVIDER=$full" ;;
 	*,mpich) printf '%s\n' "FI_PROVIDER=$full" MPIR_CVAR_CH4_NETMOD=ofi ;;
 	*,intel) echo "I_MPI_OFI_PROVIDER=$fabric" ;;

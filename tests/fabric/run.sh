@@ -32,6 +32,9 @@ elif [ "$fabric" = vshmem ]; then
 	check "fi_info shows the provider" shows
 	check "  without the pool: nothing, and other providers as ever" silent
 	check "fi_pingpong, every byte looked at" pingpong -p vshmem -S all
+	in_heap() { FABRIC_POOL=$name-mine FABRIC_HEAP=--heap=4K "$@"; }
+	"$vshmem" pool create "$name-mine" --size 256M --mode 0600 >/dev/null || exit 1
+	check "  with its memory in the pool" in_heap pingpong -p vshmem -S all
 fi
 
 if [ -e build/fabric/calls ] && [ "$fabric" = vshmem ]; then
@@ -39,6 +42,7 @@ if [ -e build/fabric/calls ] && [ "$fabric" = vshmem ]; then
 	check "every call of the provider" calls
 	check "  without cross-memory attach" calls FI_VSHMEM_CMA=0
 	check "  with it for all long messages" calls FI_VSHMEM_CMA=1
+	[ ! -e "/dev/shm/vshmem.$name-mine" ] || check "  with large allocations in the pool" in_heap calls FI_VSHMEM_CMA=0
 	check "  cross-memory attach: another user, a sender that is gone" passes inside gasnet 60 build/fabric/cross_memory
 	check "  announcements that another member forges" passes inside gasnet 60 env VSHMEM_POOL="$name" build/fabric/forged
 	check "  a peer that is killed" passes inside gasnet 60 build/fabric/killed

@@ -3,7 +3,7 @@
 #   compare.sh VSHMEM [PROCESSES] [RUNS] [quick|full|collectives|exchange|windows]
 # `collectives` also makes the collective calls through the pool by messages, as they are without the component for them.
 # `windows`: one-sided calls instead, beside osc/sm in one namespace (Open MPI has none over TCP).
-# CONTENDERS="vader vshmem": those alone.
+# CONTENDERS="vader vshmem": those alone; `heap` is another: the pool, with the program's large allocations in it (`mpi-env --heap`).
 # 2 processes, 3 runs and `quick` when nothing else is said. With 16, eight pairs share the CPUs that there are.
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$1 processes=${2:-2} runs=${3:-3} length=${4:-quick} name=vp$$
@@ -15,11 +15,13 @@ program=pairs in_one=()
 [ "$length" != windows ] || { program=windows_speed length=quick contenders="vader vshmem" in_one=(--mca osc sm); }
 contenders=${CONTENDERS:-$contenders}
 hosts=$($nodes hosts "$name" 2 $half)
+heap=$("$vshmem" mpi-env --pool "$name" --heap | sed -n "s/^export OMPI_MCA_orte_fork_agent='\(.*\)'$/\1/p")
 for run in $(seq "$runs"); do
 	for who in $contenders; do
 		case $who in
 		vader) timeout 900 $nodes run "$name" 1 mpirun --mca btl vader,self "${in_one[@]}" --oversubscribe -np "$processes" build/mpi/$program "$length" >"$log" 2>&1 ;;
 		vshmem) mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
+		heap) OMPI_MCA_orte_fork_agent=$heap mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
 		messages) mpi 900 --mca btl vshmem,vader,self --mca coll ^vshmem --map-by slot -np "$processes" build/mpi/$program "$length" ;;
 		tcp) mpi 900 --mca btl tcp,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
 		esac || { echo "$who: did not end"; tail -5 "$log"; }
@@ -27,14 +29,19 @@ for run in $(seq "$runs"); do
 	done
 done
 echo "$processes processes, $runs runs in turns, microseconds: median (smallest)"
-awk -v also="$([ "$length" = collectives ] && echo 1)" -f tests/medians.awk -f <(printf %s '
+case " $contenders " in
+*" heap "*) also=heap title="heap in the pool, 2" ratio=vader/heap ;;
+*" messages "*) also=messages title="by messages" ratio=messages/vshmem ;;
+esac
+awk -v also="${also:-}" -v title="${title:-}" -v ratio="${ratio:-}" -f tests/medians.awk -f <(printf %s '
 function cell(m) { return sprintf("%11.3f (%9.3f)", m, least) }
 { take(" pool") }
-END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vader/vshmem", "tcp/vshmem" (also ? sprintf(" %23s %15s", "by messages", "messages/vshmem") : "")
+END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vader/vshmem", "tcp/vshmem" (also ? sprintf(" %23s %15s", title, ratio) : "")
 	for (r = 1; r <= rows; r++) { row = row_at[r]
 		a = median(row, "vader"); ca = cell(a); b = median(row, "vshmem"); cb = cell(b); c = median(row, "tcp"); cc = cell(c)
 		printf "%-24s %23s %23s %23s %13.2fx %11.1fx", row, ca, cb, cc, b ? a / b : 0, b ? c / b : 0
-		d = median(row, "messages"); cd = cell(d)
+		d = median(row, also); cd = cell(d)
+		if (also == "heap") { b = d; d = a }
 		if (also) printf " %23s %14.2fx", cd, b ? d / b : 0
 		print "" } }
 ') "$out"

@@ -6,7 +6,7 @@ command -v mpirun >/dev/null || skip "no mpirun here (openmpi-bin)"
 [ "$(id -u)" = 0 ] || skip "needs root, for network namespaces"
 count=${count:-2} nodes=tests/mpi/nodes log=build/mpi/$name.log
 . tests/mpi/machines.bash
-"$vshmem" pool create "$name" --size 128M --mode 0666 --limit attaches=8192 >/dev/null || exit 1
+"$vshmem" pool create "$name" --size "${POOL_BYTES:-128M}" --mode 0600 --limit attaches=8192 >/dev/null || exit 1
 eval "$("$vshmem" mpi-env --pool "$name")"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_plm_rsh_agent="$PWD/$nodes agent $name" OMPI_MCA_btl_vshmem_count=1

@@ -6,6 +6,7 @@ cleanup() {
 	$nodes down "$name" "$count"
 	"$vshmem" pool rm "$name" --force >/dev/null 2>&1
 	"$vshmem" pool rm "$name-small" --force >/dev/null 2>&1
+	"$vshmem" pool rm "$name-mine" --force >/dev/null 2>&1
 	rm -f "$log" "$log".*
 }
 trap cleanup EXIT

@@ -24,4 +24,5 @@ step kernels-on-a-pool 300 with_pool 1G make -s -C bench check RUN="$under"
 step languages 300 with_pool 1G make -s -C examples check RUN="$under"
 step library-c 300 tests/library/run.sh "$vshmem"
 step team 600 tests/team/run.sh "$vshmem"
+step heap 300 tests/heap/run.sh "$vshmem"
 step soak 600 built tests/soak soak

@@ -62,8 +62,7 @@ uint64_t vshmem_bytes(const vshmem_pool *pool);
 
 /* Examples: neighbours.c, doorbell.c */
 
-/* Processes of this kernel, in all its containers, that use the pool's memory now, this one among
- * them. */
+/* Processes of this kernel and its containers that use the pool's memory now, with this one. */
 int vshmem_neighbours(const vshmem_pool *pool);
 
 /* A member domain (a guest, the host, a container) as long as it lives: no later one has the same
@@ -99,14 +98,17 @@ int vshmem_client_alive(const vshmem_pool *pool, uint64_t client);
 /* Zeroed memory of the pool, whole pages. It is freed when this process and all that have attached
  * it have released it, or have ended. */
 int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
+/* The same, if SPARE bytes of the pool are free beside it; -ENOSPC: they are not. */
+int vshmem_hold_sparing(vshmem_pool *pool, uint64_t bytes, uint64_t spare, void **memory);
 int vshmem_release(vshmem_pool *pool, void *memory);
 /* The id of such memory, above 0, by which another process of the pool attaches it. */
 int vshmem_id(const vshmem_pool *pool, const void *memory);
-/* Attaches memory by its id, or a segment, if it has at least so many bytes. vshmem_release gives
- * it back. */
+/* Attaches memory or a segment by its id, if it has so many bytes. vshmem_release gives it back. */
 int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
-/* Attaches that the pool has room for, of all processes together. A claimed lane is one, and so is
- * memory that is held. */
+/* 1: only this process's user may open the pool, by owner and mode of the open file or device;
+ * 0: others may. In other guests, and on the host, those of their own device count. */
+int vshmem_private(const vshmem_pool *pool);
+/* Attaches that the pool has room for, of all processes: a claimed lane is one, held memory too. */
 uint32_t vshmem_attaches(const vshmem_pool *pool);
 
 /* Segments: System V segments of a pool, by key, and keys of names.
@@ -130,8 +132,7 @@ int vshmem_shmget_on(vshmem_pool *pool, int key, uint64_t bytes, int flags, int 
 /* Removes it once nobody has it attached. */
 int vshmem_shmrm(vshmem_pool *pool, int id);
 
-/* The key of a name, the same for all processes and domains. Two names may have one key, as with
- * ftok(3). */
+/* The key of a name, the same everywhere. Two names may have one key, as with ftok(3). */
 int vshmem_key(const char *name);
 
 /* Names: POSIX shared memory objects of a pool, by name.
@@ -272,8 +273,7 @@ int vshmem_msgrm(vshmem_pool *pool, int id);
 
 /* Before it. Keeps a place for the child, with all that this process has attached. */
 int vshmem_fork_prepare(vshmem_pool *pool, vshmem_child **child);
-/* After it, in the parent. PID is what fork has returned; below 0, the place is given back. 0: it
- * is not known. */
+/* After it, in the parent. PID: what fork returned; below 0 gives the place back, 0: not known. */
 int vshmem_fork_parent(vshmem_pool *pool, vshmem_child *child, int pid);
 /* After it, in the child, first of all. */
 int vshmem_fork_child(vshmem_pool *pool, vshmem_child *child);

@@ -12,6 +12,7 @@ mod client;
 mod fork;
 mod handle;
 mod lane;
+mod memory;
 mod objects;
 mod pool;
 mod port;

@@ -37,7 +37,7 @@ unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -115,10 +115,10 @@ impl Pool {
         memory.addr().wrapping_sub(self.base.as_ptr().addr()) as u64
     }
 
-    /// Takes memory for this process.
-    pub fn hold(&self, bytes: u64) -> Result<Attachment, Errno> {
+    /// Takes memory for this process, if so many bytes stay free.
+    pub fn hold(&self, bytes: u64, spare: u64) -> Result<Attachment, Errno> {
         let session = self.session()?;
-        session.client().hold_memory(bytes, &Credentials, session)
+        session.client().hold_memory(bytes, spare, &Credentials, session)
     }
 
     /// Attaches another client's memory by its id.
@@ -414,87 +414,4 @@ pub unsafe extern "C" fn vshmem_base(pool: *const Pool) -> *mut c_void {
 pub unsafe extern "C" fn vshmem_bytes(pool: *const Pool) -> u64 {
     // SAFETY: the caller passes a pool's handle.
     unsafe { borrow(pool) }.map_or(0, |pool| pool.map.bytes())
-}
-
-/// See vshmem.h.
-///
-/// # Safety
-/// As vshmem.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vshmem_hold(
-    pool: *const Pool,
-    bytes: u64,
-    memory: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: the caller passes a pool's handle.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.and_then(|pool| {
-        let held = pool.hold(bytes)?;
-        locked(&pool.held).insert(held.offset, held.id);
-        // SAFETY: the caller passes a place for the address.
-        unsafe { memory.write(pool.address(held.offset).cast()) };
-        Ok(0)
-    }))
-}
-
-/// See vshmem.h.
-///
-/// # Safety
-/// As vshmem.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) -> c_int {
-    // SAFETY: the caller passes a pool's handle.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.and_then(|pool| {
-        // In a child: the memory belongs to the parent.
-        pool.session()?;
-        let id = locked(&pool.held).remove(&pool.offset(memory)).ok_or(Errno::INVAL)?;
-        pool.detach(id).map(|()| 0)
-    }))
-}
-
-/// See vshmem.h.
-///
-/// # Safety
-/// As vshmem.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vshmem_id(pool: *const Pool, memory: *const c_void) -> c_int {
-    // SAFETY: the caller passes a pool's handle.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.and_then(|pool| {
-        pool.session()?; // a fork's child: another thread of the parent may hold the lock below
-        locked(&pool.held).get(&pool.offset(memory)).copied().ok_or(Errno::INVAL)
-    }))
-}
-
-/// See vshmem.h.
-///
-/// # Safety
-/// As vshmem.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vshmem_attach(
-    pool: *const Pool,
-    id: c_int,
-    bytes: u64,
-    memory: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: the caller passes a pool's handle.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.and_then(|pool| {
-        let found = pool.attach(id)?;
-        let mut held = locked(&pool.held);
-        let refused = if found.bytes < bytes {
-            Some(Errno::INVAL)
-        } else {
-            held.contains_key(&found.offset).then_some(Errno::BUSY)
-        };
-        if let Some(errno) = refused {
-            let _ = pool.detach(id);
-            return Err(errno);
-        }
-        held.insert(found.offset, id);
-        // SAFETY: the caller passes a place for the address.
-        unsafe { memory.write(pool.address(found.offset).cast()) };
-        Ok(0)
-    }))
 }

@@ -54,7 +54,7 @@ pub struct Receiver {
 impl Receiver {
     fn make(pool: Arc<Pool>, senders: u32, budget: u64, most: u32) -> Result<Self, Errno> {
         let shape = Shape::within(senders, budget, most).ok_or(Errno::INVAL)?;
-        let held = pool.hold(shape.bytes())?;
+        let held = pool.hold(shape.bytes(), 0)?;
         let made = nonce().and_then(|nonce| {
             let me = pool.session()?.client().client_id().word();
             Port::make(pool.map(), held.offset, shape, nonce, me).ok_or(Errno::IO)

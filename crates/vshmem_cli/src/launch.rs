@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use vshmem_link::Link;
+
 use crate::choice::{self, Choice};
 use crate::failure::{Failure, failed};
 use crate::show;
@@ -92,8 +94,8 @@ pub(crate) fn in_lab_guest() -> bool {
     Path::new(LAB_ORDERS).exists()
 }
 
-/// The pool that the programs shall take: its name, and the kind of its link. `verb` is who asks.
-pub fn pool(option: Option<&str>, verb: &str) -> Result<(String, &'static str), Failure> {
+/// The pool that the programs shall take: its name, and its link. `verb` is who asks.
+pub fn pool(option: Option<&str>, verb: &str) -> Result<(String, Box<dyn Link>), Failure> {
     let pool = match choice::choose(option)? {
         Choice::Named(name) => name,
         // Other guests have it under the same name, at places of their own.
@@ -106,7 +108,7 @@ pub fn pool(option: Option<&str>, verb: &str) -> Result<(String, &'static str), 
     };
     // Better said now than by every process of the job.
     let link = vshmem_session::find(&pool)?;
-    Ok((pool, link.kind()))
+    Ok((pool, link))
 }
 
 /// How Open MPI's mpirun reaches the other guests of a lab; nothing elsewhere.

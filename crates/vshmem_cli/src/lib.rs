@@ -9,6 +9,7 @@ pub mod built;
 pub mod choice;
 mod command_line;
 mod failure;
+mod heap;
 mod here;
 mod huge_page;
 pub mod launch;

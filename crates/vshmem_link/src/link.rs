@@ -13,6 +13,7 @@ use vshmem_sync::Doorbell;
 use crate::device::Device;
 use crate::granularity::{Granularity, PAGE_BYTES};
 use crate::region::{Region, RegionError};
+use crate::user_namespace::OVERFLOW_ID;
 
 /// Where the words lie that a thread of this domain can sleep on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +153,14 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// themselves.
     fn owner(&self) -> Option<u32> {
         None
+    }
+
+    /// Whether nobody but a user may open the region, by what fstat(2) said of the open file: it is
+    /// that user's, and its mode lets no others. An owner that this user namespace does not show is
+    /// nobody's.
+    fn is_only_of(&self, user: u32) -> bool {
+        let region = self.device().region();
+        user != OVERFLOW_ID && region.owner == user && region.mode & 0o077 == 0
     }
 
     /// Makes sure that memory stands behind a range, so that touching it cannot fail later; with

@@ -47,6 +47,10 @@ pub struct Mpi {
     /// last part is the number of processes, or `x`), without TCP.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "json"])]
     nas: Option<PathBuf>,
+    /// With the programs' large allocations in the pool as well (`vshmem mpi-env --heap`), instead
+    /// of over TCP.
+    #[arg(long, conflicts_with = "calls")]
+    heap: bool,
     /// Write every run to this file, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -57,6 +61,7 @@ Examples:
   vshmem bench mpi
   vshmem bench mpi --quick --pairs 3 --lab lab
   vshmem bench mpi --calls windows --quick
+  vshmem bench mpi --heap --pairs 15
   vshmem bench mpi --pairs 3 --nas ~/NPB3.4-MPI/bin
 
 `1 kernel` is Open MPI's own shared memory (vader; for windows osc/sm) between two processes on this
@@ -83,10 +88,12 @@ impl Calls {
     }
 
     /// Who makes them. Stock Open MPI has no windows over TCP, as Debian builds it.
-    fn contenders(self) -> &'static [Contender] {
-        match self {
-            Self::Messages => &CONTENDERS,
-            Self::Windows => &CONTENDERS[..2],
+    fn contenders(self, heap: bool) -> &'static [Contender] {
+        use Contender::{Heap, Pool, Tcp, Vader};
+        match (self, heap) {
+            (Self::Messages, false) => &[Vader, Pool, Tcp],
+            (Self::Messages, true) => &[Vader, Pool, Heap],
+            (Self::Windows, _) => &[Vader, Pool],
         }
     }
 
@@ -106,9 +113,8 @@ enum Contender {
     Vader,
     Pool,
     Tcp,
+    Heap,
 }
-
-const CONTENDERS: [Contender; 3] = [Contender::Vader, Contender::Pool, Contender::Tcp];
 
 /// What one line of the program says: which measurement, and nanoseconds.
 type Readings = BTreeMap<(usize, String), f64>;
@@ -137,11 +143,11 @@ impl Mpi {
         vshmem_cli::mpi_components(None)?;
         let guests = Guests::of(&command, self.lab.as_deref())?;
         if let Some(found) = found {
-            return nas::measure(&found, self.processes, self.pairs, &guests);
+            return nas::measure(&found, self.processes, self.pairs, self.heap, &guests);
         }
         guests.deliver(&program, self.calls.program())?;
         let runs = take_turns(
-            self.calls.contenders(),
+            self.calls.contenders(self.heap),
             self.pairs as usize,
             Order::Rotating,
             |pair, contender| {
@@ -151,7 +157,7 @@ impl Mpi {
         )?;
         drop(guests);
         if let Some(path) = &self.json {
-            write_lines(path, &lines(&runs))?;
+            write_lines(path, &lines(self.calls.contenders(self.heap), &runs))?;
         }
         self.show(&runs)
     }
@@ -187,10 +193,11 @@ impl Mpi {
                 let words = [program.as_os_str(), length.as_ref()];
                 in_one_kernel(self.processes, self.calls.in_one_kernel(), &words)?
             }
-            Contender::Pool | Contender::Tcp => {
+            Contender::Pool | Contender::Tcp | Contender::Heap => {
                 let only = if contender == Contender::Tcp { "--mca btl tcp,self" } else { "" };
+                let heap = contender == Contender::Heap;
                 let name = self.calls.program();
-                guests.job(self.processes, only, &format!("{name} {length}"))?
+                guests.job(self.processes, heap, only, &format!("{name} {length}"))?
             }
         };
         let readings: Readings = text.lines().enumerate().filter_map(reading).collect();
@@ -204,7 +211,7 @@ impl Mpi {
         let figures = |nth: usize, key: &(usize, String)| -> Vec<f64> {
             runs[nth].iter().filter_map(|run| run.get(key).copied()).collect()
         };
-        let contenders = self.calls.contenders();
+        let contenders = self.calls.contenders(self.heap);
         let mut columns = vec!["what"];
         columns.extend(contenders.iter().map(|contender| contender.name()));
         let mut times = Table::new(
@@ -213,7 +220,8 @@ impl Mpi {
         );
         let mut factors = Table::new(
             "How many times as fast vshmem is, within each run: median (smallest .. largest)",
-            &["what", "vader / vshmem", "tcp / vshmem"][..contenders.len()],
+            &["what", "vader / vshmem", if self.heap { "vader / --heap" } else { "tcp / vshmem" }]
+                [..contenders.len()],
         );
         let keys: Vec<&(usize, String)> = runs
             .first()
@@ -227,7 +235,10 @@ impl Mpi {
             times.row(row);
             let factor = |value: f64| format!("{value:.2}x");
             let mut row = vec![key.1.clone(), spread(&ratios(&of[0], &of[1]), &factor)];
-            row.extend(of.get(2).map(|tcp| spread(&ratios(tcp, &of[1]), &factor)));
+            row.extend(of.get(2).map(|third| match self.heap {
+                true => spread(&ratios(&of[0], third), &factor),
+                false => spread(&ratios(third, &of[1]), &factor),
+            }));
             factors.row(row);
         }
         let pool = match choice::choose(None)? {
@@ -243,9 +254,9 @@ impl Mpi {
 }
 
 /// Every figure: who, in which run, what, and nanoseconds.
-fn lines(runs: &[Vec<Readings>]) -> Vec<(&'static str, Value)> {
+fn lines(contenders: &[Contender], runs: &[Vec<Readings>]) -> Vec<(&'static str, Value)> {
     let mut lines = Vec::new();
-    for (contender, runs) in CONTENDERS.iter().zip(runs) {
+    for (contender, runs) in contenders.iter().zip(runs) {
         for (run, readings) in runs.iter().enumerate() {
             lines.extend(readings.iter().map(|((_, what), nanoseconds)| {
                 let line = json!({
@@ -264,6 +275,7 @@ impl Contender {
             Self::Vader => "vader, 1 kernel",
             Self::Pool => "vshmem, 2 guests",
             Self::Tcp => "tcp, 2 guests",
+            Self::Heap => "--heap, 2 guests",
         }
     }
 }

@@ -26,7 +26,8 @@ impl Guests {
         }
         let name = format!("bench-mpi-{}", std::process::id());
         let guests = Self { command, name, own: true };
-        guests.run(&["up", "--guest", "uml", "-n", "2"], Stdio::null())?;
+        // Only root has the pool in them: a heap wants that.
+        guests.run(&["up", "--guest", "uml", "-n", "2", "--device-mode", "0600"], Stdio::null())?;
         Ok(guests)
     }
 
@@ -47,10 +48,17 @@ impl Guests {
     }
 
     /// Runs a program that was delivered, half of its processes in each guest.
-    pub(crate) fn job(&self, processes: u32, only: &str, words: &str) -> Result<String, Failure> {
+    pub(crate) fn job(
+        &self,
+        processes: u32,
+        heap: bool,
+        only: &str,
+        words: &str,
+    ) -> Result<String, Failure> {
         let half = processes / 2;
+        let heap = if heap { " --heap" } else { "" };
         let line = format!(
-            "eval \"$(vshmem mpi-env)\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{words}"
+            "eval \"$(vshmem mpi-env{heap})\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{words}"
         );
         self.run(&["exec", "1", "--", "sh", "-c", &line], Stdio::inherit())
     }

@@ -59,20 +59,22 @@ pub(crate) fn measure(
     programs: &[Program],
     processes: u32,
     pairs: u32,
+    heap: bool,
     guests: &Guests,
 ) -> Outcome {
+    let guests_name = if heap { "--heap, 2 guests" } else { "vshmem, 2 guests" };
     let mut times = Table::new(
         &format!("Seconds: median of {pairs} interleaved runs (smallest .. largest)"),
-        &["code", "vader, 1 kernel", "vshmem, 2 guests", "vader / vshmem"],
+        &["code", "vader, 1 kernel", guests_name, "vader / vshmem"],
     );
     for program in programs {
         guests.deliver(&program.path, &program.name)?;
         let runs =
             take_turns(&[false, true], pairs as usize, Order::Rotating, |pair, in_guests| {
-                let who = if *in_guests { "vshmem, 2 guests" } else { "vader, 1 kernel" };
+                let who = if *in_guests { guests_name } else { "vader, 1 kernel" };
                 eprintln!("vshmem: {}, run {} of {pairs}: {who}", program.name, pair + 1);
                 let text = match in_guests {
-                    true => guests.job(processes, "", &program.name)?,
+                    true => guests.job(processes, heap, "", &program.name)?,
                     false => in_one_kernel(processes, &[], &[program.path.as_os_str()])?,
                 };
                 seconds(&text).ok_or_else(|| {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use crate::failure::{Failure, Outcome};
+use crate::heap::{self, HeapOption};
 use crate::launch::{self, Component, LAB_SHELL, Word};
 
 /// The file of the provider.
@@ -30,6 +31,8 @@ pub struct FabricEnv {
     /// Where the provider is [default: beside this command, or where it is installed].
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
+    #[command(flatten)]
+    heap: HeapOption,
 }
 
 /// A library that uses libfabric.
@@ -121,13 +124,19 @@ impl Library {
 impl FabricEnv {
     /// Prints it.
     pub fn carry_out(self) -> Outcome {
-        let (pool, _) = launch::pool(self.pool.as_deref(), "fabric-env")?;
+        let (pool, link) = launch::pool(self.pool.as_deref(), "fabric-env")?;
         let mut words = core(&pool, &provider(self.components.as_deref())?);
         if let Some(library) = self.library {
             words.extend(library.words(&words));
             if launch::in_lab_guest() {
                 words.extend(library.words_in_lab());
             }
+        }
+        let heap = self.heap.words(&pool, link.as_ref())?;
+        match self.library {
+            Some(Library::Openmpi) => words.extend(heap::for_mpirun(&heap)),
+            // Their launchers pass all of the environment on.
+            _ => words.extend(heap),
         }
         launch::print(&words)?;
         Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::failure::{Failure, Outcome};
+use crate::heap::{self, HeapOption};
 use crate::launch::{self, Component, Word};
 
 const COMPONENT: Component = Component {
@@ -24,12 +25,15 @@ pub struct MpiEnv {
     /// Where the components are [default: beside this command, or where they are installed].
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
+    #[command(flatten)]
+    heap: HeapOption,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   eval \"$(vshmem mpi-env --pool job7)\"
   mpirun -H guest1,guest2 ./program
+  eval \"$(vshmem mpi-env --pool mine --heap)\"     large messages are copied once
 
 Programs are not changed. Within a kernel messages go through Open MPI's own shared memory, between
 guests of the pool through the pool, and to all others over the network.";
@@ -60,7 +64,10 @@ impl MpiEnv {
     /// Prints it.
     pub fn carry_out(self) -> Outcome {
         let (pool, link) = launch::pool(self.pool.as_deref(), "mpi-env")?;
-        launch::print(&words(&pool, &components(self.components.as_deref())?, link))?;
+        let mut words = words(&pool, &components(self.components.as_deref())?, link.kind());
+        let heap = self.heap.words(&pool, link.as_ref())?;
+        words.extend(heap::for_mpirun(&heap));
+        launch::print(&words)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -23,6 +23,8 @@ use vshmem_session::{
 use super::doctor::{devices, monitors};
 use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
+use crate::heap::HeapOption;
+use crate::launch::Word;
 use crate::program;
 
 /// How long a full table may take to be emptied: the agent looks once a second.
@@ -54,6 +56,8 @@ pub struct Run {
     /// (UCX takes shared memory between guests then, not TCP).
     #[arg(long)]
     one_host: bool,
+    #[command(flatten)]
+    heap: HeapOption,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -129,6 +133,7 @@ impl Run {
         }
         let link = choice::open_or_make(self.pool.as_deref())?;
         let path = link.path().to_owned();
+        let heap = self.heap.words(&path.display().to_string(), link.as_ref())?;
         let session = join(link)?;
         if let Err(error) = vshmem_agent::start(&path) {
             // The program starts one again when it comes to a slow path.
@@ -146,7 +151,8 @@ impl Run {
         let error = Command::new(&found)
             .arg0(word)
             .args(arguments)
-            .env("LD_PRELOAD", preload(library.as_os_str()))
+            .env("LD_PRELOAD", preload(library.as_os_str(), heap.first()))
+            .envs(heap.into_iter().skip(1))
             .env("VSHMEM_POOL", &path)
             .env("VSHMEM_POOL_NAME", session.client().pool().name())
             .env("VSHMEM_SHARE", share)
@@ -223,10 +229,13 @@ fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
     }
 }
 
-/// The library in front of what is preloaded already. Of a run inside a run it is the last one that
-/// decides.
-fn preload(library: &OsStr) -> OsString {
-    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+/// The library in front of what is preloaded already, or would be for a heap. Of a run inside a run
+/// it is the last one that decides.
+fn preload(library: &OsStr, heap: Option<&Word>) -> OsString {
+    let before = match heap {
+        Some((_, before)) => before.into(),
+        None => std::env::var_os("LD_PRELOAD").unwrap_or_default(),
+    };
     let words = before.as_bytes().split(|byte| b": ".contains(byte));
     let others = words.filter(|word| !word.is_empty() && !is_preload_library(word));
     let all: Vec<&[u8]> = std::iter::once(library.as_bytes()).chain(others).collect();

@@ -76,8 +76,8 @@ impl Client {
         answer(self.pool(), create::shmget(&self.context, key, size, flags, caller, backing))
     }
 
-    /// Takes zeroed memory, attached by this process and removed. Others attach it by its id;
-    /// shmdt(2) gives it back.
+    /// Takes zeroed memory, attached by this process and removed, if `spare` bytes of the pool are
+    /// free beside it. Others attach it by its id; shmdt(2) gives it back.
     ///
     /// # Errors
     /// ENOSPC when the pool has no room, ENOMEM when it has no attach record left, EINVAL for no
@@ -85,10 +85,11 @@ impl Client {
     pub fn hold_memory(
         &self,
         bytes: u64,
+        spare: u64,
         caller: &dyn Caller,
         backing: &dyn Backing,
     ) -> Result<Attachment, Errno> {
-        answer(self.pool(), hold::hold_memory(&self.context, bytes, caller, backing))
+        answer(self.pool(), hold::hold_memory(&self.context, bytes, spare, caller, backing))
     }
 
     /// IPC_RMID.

@@ -4,13 +4,13 @@
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
 use vshmem_sync::Decision::{Abandon, Commit};
-use vshmem_sync::LockContext;
-use vshmem_wire::{AttachCount, ObjectName, ObjectState, PAGE_BYTES, ShmSlot, field};
+use vshmem_sync::{LockContext, load_value};
+use vshmem_wire::{AttachCount, ObjectName, ObjectState, PAGE_BYTES, Registry, ShmSlot, field};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::memory::backing::Backing;
-use crate::memory::change;
+use crate::memory::{change, extents};
 use crate::pool::id::{Kind, ObjectSlot};
 use crate::pool::limits::limit_name;
 use crate::registry::permission::{Caller, Permission};
@@ -22,17 +22,21 @@ use crate::shm::segment::{Attachment, at, pages_of};
 /// SHM_DEST, and access for every process that can open the pool.
 const MODE: i32 = 0o1666;
 
-/// Takes zeroed memory, attached by this process and removed. Others attach it by its id;
-/// shmdt(2) gives it back.
+/// Takes zeroed memory, attached by this process and removed, if `spare` bytes of the pool are free
+/// beside it. Others attach it by its id; shmdt(2) gives it back.
 pub(crate) fn hold_memory(
     context: &Context,
     bytes: u64,
+    spare: u64,
     caller: &dyn Caller,
     backing: &dyn Backing,
 ) -> Result<Attachment, Failure> {
     let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES)).map_err(|_| Errno::NOSPC)?;
     if pages == 0 || bytes > context.pool().geometry().shmmax {
         return Err(Errno::INVAL.into());
+    }
+    if spare > 0 && !has_room(context, u64::from(pages), spare.div_ceil(PAGE_BYTES))? {
+        return Err(Errno::NOSPC.into());
     }
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -50,6 +54,15 @@ pub(crate) fn hold_memory(
         offset: context.pool().layout().data.offset() + u64::from(extent.first) * PAGE_BYTES,
         bytes: u64::from(pages) * PAGE_BYTES,
     })
+}
+
+/// Whether so many pages are free, and so many more. Others may take some of them meanwhile.
+fn has_room(context: &Context, pages: u64, spare: u64) -> Result<bool, Failure> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let used = load_value(pool.map(), field!(layout.registry, Registry, pages_used))?;
+    let free = u64::from(extents::pages_in(layout)).saturating_sub(u64::from(used));
+    Ok(free.checked_sub(pages).is_some_and(|rest| rest >= spare))
 }
 
 /// Publishes the segment, attached and removed, in one change. With two, a client that died between

@@ -115,7 +115,7 @@ fn a_key_asks_for_a_node_whatever_the_caller_runs_on() {
 fn memory_that_is_held_lies_on_the_callers_node() {
     let pool = two_nodes();
     let me = join(&pool, 10);
-    let held = me.hold_memory(3 * PAGE, &ROOT, &On(&pool, Some(5))).unwrap();
+    let held = me.hold_memory(3 * PAGE, 0, &ROOT, &On(&pool, Some(5))).unwrap();
     assert_eq!((held.offset - pool.layout().data.offset()) / PAGE, 128);
     me.shmdt(held.id).unwrap();
     empty(&pool, &me);

@@ -95,7 +95,7 @@ fn what_cannot_be_attached_is_not_made() {
     let id = me.segment(PRIVATE, 1, 0).unwrap();
     me.shmat(id, true, false, &ROOT).unwrap();
     let before = room(&pool).pages_used;
-    assert_eq!(me.hold_memory(4096, &ROOT, &backing), Err(Errno::NOMEM));
+    assert_eq!(me.hold_memory(4096, 0, &ROOT, &backing), Err(Errno::NOMEM));
     assert_eq!(me.posix_shm_open(b"data", MAKE, &ROOT, &backing), Err(Errno::NFILE));
     let beginning = Beginning { bytes: 4096, fill: &|_| Ok(()) };
     let made = me.posix_shm_open_filled(b"data", MAKE, beginning, &ROOT, &backing);

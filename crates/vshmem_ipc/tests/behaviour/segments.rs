@@ -193,7 +193,7 @@ fn held_memory_is_freed_with_its_last_attach_after_any_death() {
     let pool = pool();
     let (me, maker, user) = (join(&pool, 10), join(&pool, 11), join(&pool, 12));
     let backing = Zeroing(&pool);
-    let held = maker.hold_memory(5000, &ROOT, &backing).unwrap();
+    let held = maker.hold_memory(5000, 0, &ROOT, &backing).unwrap();
     assert_eq!(held.bytes, 8192);
     let place = user.shmat(held.id, true, false, &ROOT).unwrap();
     assert_eq!((place.offset, place.bytes), (held.offset, held.bytes));
@@ -203,8 +203,8 @@ fn held_memory_is_freed_with_its_last_attach_after_any_death() {
     assert_eq!(user.segment_stat(held.id, &ROOT).unwrap().attached, 1);
     me.reap(user.client_id()).unwrap();
     assert_eq!(me.segment_stat(held.id, &ROOT), Err(Errno::INVAL));
-    assert_eq!(me.hold_memory(0, &ROOT, &backing), Err(Errno::INVAL));
-    assert_eq!(me.hold_memory(1 << 40, &ROOT, &backing), Err(Errno::NOSPC));
+    assert_eq!(me.hold_memory(0, 0, &ROOT, &backing), Err(Errno::INVAL));
+    assert_eq!(me.hold_memory(1 << 40, 0, &ROOT, &backing), Err(Errno::NOSPC));
     empty(&pool, &me);
 }
 

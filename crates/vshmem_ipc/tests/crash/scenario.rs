@@ -263,10 +263,10 @@ fn segments(session: Session) {
 /// Memory without a key: there is no moment at which it is left behind.
 fn holds(session: Session) {
     let me = session.client();
-    let held = me.hold_memory(9000, &ROOT, &session).expect("memory");
+    let held = me.hold_memory(9000, 0, &ROOT, &session).expect("memory");
     me.shmat(held.id, true, false, &ROOT).expect("an attach");
-    let more = me.hold_memory(4096, &ROOT, &session).expect("memory");
-    assert_eq!(me.hold_memory(4096, &ROOT, &Broke), Err(Errno::NOSPC));
+    let more = me.hold_memory(4096, 0, &ROOT, &session).expect("memory");
+    assert_eq!(me.hold_memory(4096, 0, &ROOT, &Broke), Err(Errno::NOSPC));
     me.shmdt(held.id).expect("a detach");
     me.shmdt(held.id).expect("a detach");
     me.shmdt(more.id).expect("a detach");

@@ -154,12 +154,13 @@ fn begin(
 }
 
 /// What guests find at `/run/vshmem/bin`. Programs ask for the last one, the library's soname.
-const OFFERED: [&str; 7] = [
+const OFFERED: [&str; 8] = [
     "vshmem",
     "vshmem-lab",
     "libvshmem_preload.so",
     "libvshmem_preload_posix.so",
     "libvshmem_preload_sysv.so",
+    "libvshmem_heap.so",
     "libvshmem.so",
     "libvshmem.so.0",
 ];
