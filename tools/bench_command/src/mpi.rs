@@ -16,7 +16,7 @@ use vshmem_cli::show;
 use vshmem_cli::table::Table;
 use vshmem_cli::{launch, program};
 
-use crate::mpi_jobs::{Guests, in_one_kernel, spread};
+use crate::mpi_jobs::{Contender, Guests, Job, spread};
 use crate::nas;
 
 /// MPI: latency, bandwidth, message rate, collectives and one-sided calls through a pool, beside
@@ -44,8 +44,8 @@ pub struct Mpi {
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
     /// Measure the NAS Parallel Benchmarks in this directory instead (`ft.A.2`, `cg.A.2`, ...; the
-    /// last part is the number of processes, or `x`), without TCP.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "json"])]
+    /// last part is the number of processes, or `x`), with `--heap` and over TCP as well.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "json", "heap"])]
     nas: Option<PathBuf>,
     /// With the programs' large allocations in the pool as well (`vshmem mpi-env --heap`), instead
     /// of over TCP.
@@ -107,15 +107,6 @@ impl Calls {
     }
 }
 
-/// Who is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Contender {
-    Vader,
-    Pool,
-    Tcp,
-    Heap,
-}
-
 /// What one line of the program says: which measurement, and nanoseconds.
 type Readings = BTreeMap<(usize, String), f64>;
 
@@ -143,9 +134,9 @@ impl Mpi {
         vshmem_cli::mpi_components(None)?;
         let guests = Guests::of(&command, self.lab.as_deref())?;
         if let Some(found) = found {
-            return nas::measure(&found, self.processes, self.pairs, self.heap, &guests);
+            return nas::measure(&found, self.processes, self.pairs, &guests);
         }
-        guests.deliver(&program, self.calls.program())?;
+        guests.deliver(&program)?;
         let runs = take_turns(
             self.calls.contenders(self.heap),
             self.pairs as usize,
@@ -187,19 +178,13 @@ impl Mpi {
         guests: &Guests,
         program: &Path,
     ) -> Result<Readings, Failure> {
-        let length = if self.quick { "quick" } else { "full" };
-        let text = match contender {
-            Contender::Vader => {
-                let words = [program.as_os_str(), length.as_ref()];
-                in_one_kernel(self.processes, self.calls.in_one_kernel(), &words)?
-            }
-            Contender::Pool | Contender::Tcp | Contender::Heap => {
-                let only = if contender == Contender::Tcp { "--mca btl tcp,self" } else { "" };
-                let heap = contender == Contender::Heap;
-                let name = self.calls.program();
-                guests.job(self.processes, heap, only, &format!("{name} {length}"))?
-            }
+        let job = Job {
+            processes: self.processes,
+            program,
+            words: &[if self.quick { "quick" } else { "full" }],
+            in_one_kernel: self.calls.in_one_kernel(),
         };
+        let text = contender.run(&job, guests)?;
         let readings: Readings = text.lines().enumerate().filter_map(reading).collect();
         if readings.is_empty() {
             return failed(format!("{}: the program printed no measurement", contender.name()));
@@ -267,17 +252,6 @@ fn lines(contenders: &[Contender], runs: &[Vec<Readings>]) -> Vec<(&'static str,
         }
     }
     lines
-}
-
-impl Contender {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Vader => "vader, 1 kernel",
-            Self::Pool => "vshmem, 2 guests",
-            Self::Tcp => "tcp, 2 guests",
-            Self::Heap => "--heap, 2 guests",
-        }
-    }
 }
 
 /// `WHAT BYTES MEMORY NANOSECONDS`. Lines keep the order in which the program measures.

@@ -1,6 +1,5 @@
 //! Jobs of stock Open MPI on this host and between two guests of a lab, for `vshmem bench mpi`.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,6 +9,45 @@ use crate::failure::{Failure, failed};
 
 /// Where guests are given programs.
 const DELIVERED: &str = "/tmp/vshmem-bench-mpi";
+
+/// Who is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contender {
+    Vader,
+    Pool,
+    Tcp,
+    Heap,
+}
+
+/// What each of them runs.
+pub(crate) struct Job<'a> {
+    pub processes: u32,
+    /// It was delivered to the guests by its own name.
+    pub program: &'a Path,
+    pub words: &'a [&'a str],
+    /// What mpirun is told besides where there is one kernel.
+    pub in_one_kernel: &'a [&'a str],
+}
+
+impl Contender {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Vader => "vader, 1 kernel",
+            Self::Pool => "vshmem, 2 guests",
+            Self::Tcp => "tcp, 2 guests",
+            Self::Heap => "--heap, 2 guests",
+        }
+    }
+
+    /// What the program prints.
+    pub(crate) fn run(self, job: &Job<'_>, guests: &Guests) -> Result<String, Failure> {
+        let only = if self == Self::Tcp { "--mca btl tcp,self" } else { "" };
+        match self {
+            Self::Vader => in_one_kernel(job),
+            Self::Pool | Self::Tcp | Self::Heap => guests.job(job, self == Self::Heap, only),
+        }
+    }
+}
 
 /// A lab that is taken down at the end if it was booted for this.
 pub(crate) struct Guests {
@@ -33,7 +71,8 @@ impl Guests {
 
     /// Copies the program into both guests: they may not see the tree that it is in, or not where
     /// it is (a guest has a /tmp of its own).
-    pub(crate) fn deliver(&self, program: &Path, name: &str) -> Result<(), Failure> {
+    pub(crate) fn deliver(&self, program: &Path) -> Result<(), Failure> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
         let path = format!("{DELIVERED}/{name}");
         let line = format!("mkdir -p {DELIVERED} && cat >{path} && chmod 755 {path}");
         for guest in ["1", "2"] {
@@ -47,18 +86,14 @@ impl Guests {
         Ok(())
     }
 
-    /// Runs a program that was delivered, half of its processes in each guest.
-    pub(crate) fn job(
-        &self,
-        processes: u32,
-        heap: bool,
-        only: &str,
-        words: &str,
-    ) -> Result<String, Failure> {
-        let half = processes / 2;
+    /// Half of its processes in each guest.
+    fn job(&self, job: &Job<'_>, heap: bool, only: &str) -> Result<String, Failure> {
+        let (processes, half) = (job.processes, job.processes / 2);
         let heap = if heap { " --heap" } else { "" };
+        let name = job.program.file_name().unwrap_or_default().to_string_lossy();
+        let words = job.words.join(" ");
         let line = format!(
-            "eval \"$(vshmem mpi-env{heap})\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{words}"
+            "eval \"$(vshmem mpi-env{heap})\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{name} {words}"
         );
         self.run(&["exec", "1", "--", "sh", "-c", &line], Stdio::inherit())
     }
@@ -79,15 +114,12 @@ impl Drop for Guests {
     }
 }
 
-/// Runs a program in Open MPI's own shared memory on this host.
-pub(crate) fn in_one_kernel(
-    processes: u32,
-    options: &[&str],
-    words: &[&OsStr],
-) -> Result<String, Failure> {
+/// In Open MPI's own shared memory on this host.
+fn in_one_kernel(job: &Job<'_>) -> Result<String, Failure> {
     let mut command = Command::new("mpirun");
     command.args(["--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "vader,self"]);
-    command.args(options).args(["-np", &processes.to_string()]).args(words);
+    command.args(job.in_one_kernel).args(["-np", &job.processes.to_string()]);
+    command.arg(job.program).args(job.words);
     command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     output(&mut command, Stdio::inherit())
 }

@@ -1,5 +1,6 @@
-//! `vshmem bench mpi --nas`: the NAS Parallel Benchmarks that somebody has built, through the pool
-//! between two guests and in Open MPI's own shared memory in one kernel, in turns.
+//! `vshmem bench mpi --nas`: the NAS Parallel Benchmarks that somebody has built, in Open MPI's own
+//! shared memory in one kernel, and between two guests through the pool, with large allocations in
+//! it, and by TCP, in turns.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +11,7 @@ use crate::failure::{Failure, Outcome, failed};
 use vshmem_cli::show;
 use vshmem_cli::table::Table;
 
-use crate::mpi_jobs::{Guests, in_one_kernel, spread};
+use crate::mpi_jobs::{Contender, Guests, Job, spread};
 
 /// The codes that there are.
 const CODES: [&str; 8] = ["bt", "cg", "ep", "ft", "is", "lu", "mg", "sp"];
@@ -54,53 +55,64 @@ pub(crate) fn programs(path: &Path, processes: u32) -> Result<Vec<Program>, Fail
     Ok(found)
 }
 
+const CONTENDERS: [Contender; 4] =
+    [Contender::Vader, Contender::Pool, Contender::Heap, Contender::Tcp];
+/// By their places there: whose time is divided by whose.
+const FACTORS: [(&str, usize, usize); 3] =
+    [("vader / vshmem", 0, 1), ("vader / --heap", 0, 2), ("tcp / vshmem", 3, 1)];
+
 /// Measures each in turns, and shows what took how long.
 pub(crate) fn measure(
     programs: &[Program],
     processes: u32,
     pairs: u32,
-    heap: bool,
     guests: &Guests,
 ) -> Outcome {
-    let guests_name = if heap { "--heap, 2 guests" } else { "vshmem, 2 guests" };
-    let mut times = Table::new(
-        &format!("Seconds: median of {pairs} interleaved runs (smallest .. largest)"),
-        &["code", "vader, 1 kernel", guests_name, "vader / vshmem"],
+    let title = format!("Seconds: median of {pairs} interleaved runs (smallest .. largest)");
+    let names = CONTENDERS.iter().map(|contender| contender.name());
+    let mut times = Table::new(&title, &["code"].into_iter().chain(names).collect::<Vec<_>>());
+    let names = FACTORS.iter().map(|(name, ..)| *name);
+    let mut factors = Table::new(
+        "How many times as fast, within each run: median (smallest .. largest)",
+        &["code"].into_iter().chain(names).collect::<Vec<_>>(),
     );
     for program in programs {
-        guests.deliver(&program.path, &program.name)?;
-        let runs =
-            take_turns(&[false, true], pairs as usize, Order::Rotating, |pair, in_guests| {
-                let who = if *in_guests { guests_name } else { "vader, 1 kernel" };
-                eprintln!("vshmem: {}, run {} of {pairs}: {who}", program.name, pair + 1);
-                let text = match in_guests {
-                    true => guests.job(processes, heap, "", &program.name)?,
-                    false => in_one_kernel(processes, &[], &[program.path.as_os_str()])?,
-                };
-                seconds(&text).ok_or_else(|| {
-                    let name = &program.name;
-                    Failure::failed(format!(
-                        "{name}: {who}: it did not end with SUCCESSFUL and a time"
-                    ))
-                })
-            })?;
+        guests.deliver(&program.path)?;
+        let runs = take_turns(&CONTENDERS, pairs as usize, Order::Rotating, |pair, contender| {
+            let who = contender.name();
+            eprintln!("vshmem: {}, run {} of {pairs}: {who}", program.name, pair + 1);
+            turn(program, processes, *contender, guests)
+        })?;
         let shown = |seconds: f64| format!("{seconds:.2}");
-        let factor = |value: f64| format!("{value:.2}x");
-        times.row(vec![
-            program.name.clone(),
-            spread(&runs[0], &shown),
-            spread(&runs[1], &shown),
-            spread(&ratios(&runs[0], &runs[1]), &factor),
-        ]);
+        let of = |runs: &Vec<f64>| spread(runs, &shown);
+        times.row([program.name.clone()].into_iter().chain(runs.iter().map(of)).collect());
+        let shown = |value: f64| format!("{value:.2}x");
+        let of = |&(_, over, under): &(&str, usize, usize)| {
+            spread(&ratios(&runs[over], &runs[under]), &shown)
+        };
+        factors.row([program.name.clone()].into_iter().chain(FACTORS.iter().map(of)).collect());
     }
     let begins = |code: &&str| programs.iter().any(|program| program.name.starts_with(*code));
     let missing: Vec<&str> = CODES.into_iter().filter(|code| !begins(code)).collect();
     show::line(format!("NAS Parallel Benchmarks, {processes} processes"))?;
-    show::text(&format!("\n{times}"))?;
+    show::text(&format!("\n{times}\n{factors}"))?;
     if !missing.is_empty() {
         show::line(format!("Not found for {processes} processes: {}", missing.join(", ")))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn turn(
+    program: &Program,
+    processes: u32,
+    contender: Contender,
+    guests: &Guests,
+) -> Result<f64, Failure> {
+    let job = Job { processes, program: &program.path, words: &[], in_one_kernel: &[] };
+    seconds(&contender.run(&job, guests)?).ok_or_else(|| {
+        let (name, who) = (&program.name, contender.name());
+        Failure::failed(format!("{name}: {who}: it did not end with SUCCESSFUL and a time"))
+    })
 }
 
 /// `Time in seconds = 12.34`, of a run whose result is right.
