@@ -12,7 +12,7 @@
  * fastest of up to sixty short repetitions: how fast it is while no other program takes the CPUs.
  * The clock is read once for each repetition: in a User Mode Linux guest that takes 14 to 18 us.
  *
- *   pairs [quick|full|collectives|exchange]
+ *   pairs [quick|full|collectives|exchange|transpose]
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -256,6 +256,12 @@ int main(int argc, char **argv)
 	const char *length = argc > 1 ? argv[1] : "quick";
 	int full = strcmp(length, "full") == 0, only_exchange = strcmp(length, "exchange") == 0;
 	begin(&argc, &argv, "pairs", full);
+	if (strcmp(length, "transpose") == 0) {
+		for (int bytes = 1 << 18; bytes <= 4 << 20; bytes *= 4)
+			measure("transpose", transpose, bytes, 0);
+		MPI_Finalize();
+		return 0;
+	}
 	if (strcmp(length, "collectives") != 0)
 		pairwise(full, only_exchange);
 	if (!only_exchange)

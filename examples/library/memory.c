@@ -87,6 +87,11 @@ int main(int argc, char **argv)
 		return 1;
 
 	printf("written %s and %s\n", memory, memory + BYTES / 2);
+	/* What is only useful where others do not need the rest of the pool, nor see it. */
+	void *more;
+	if (vshmem_private(pool) == 1
+	        && vshmem_hold_sparing(pool, BYTES, vshmem_bytes(pool) / 2, &more) == 0)
+		checked("release", vshmem_release(pool, more));
 	checked("release", vshmem_release(pool, memory));
 	vshmem_close(pool);
 	return 0;

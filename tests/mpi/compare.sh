@@ -1,6 +1,6 @@
 #!/bin/bash
 # Open MPI's own shared memory in one namespace, the pool between two, and TCP between the two, in turns: a table of medians.
-#   compare.sh VSHMEM [PROCESSES] [RUNS] [quick|full|collectives|exchange|windows]
+#   compare.sh VSHMEM [PROCESSES] [RUNS] [quick|full|collectives|exchange|transpose|windows]
 # `collectives` also makes the collective calls through the pool by messages, as they are without the component for them.
 # `windows`: one-sided calls instead, beside osc/sm in one namespace (Open MPI has none over TCP).
 # CONTENDERS="vader vshmem": those alone; `heap` is another: the pool, with the program's large allocations in it (`mpi-env --heap`).
