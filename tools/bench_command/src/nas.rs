@@ -83,7 +83,7 @@ pub(crate) fn measure(
             eprintln!("vshmem: {}, run {} of {pairs}: {who}", program.name, pair + 1);
             turn(program, processes, *contender, guests)
         })?;
-        let shown = |seconds: f64| format!("{seconds:.2}");
+        let shown = |seconds: f64| format!("{seconds:.3}");
         let of = |runs: &Vec<f64>| spread(runs, &shown);
         times.row([program.name.clone()].into_iter().chain(runs.iter().map(of)).collect());
         let shown = |value: f64| format!("{value:.2}x");
