@@ -116,7 +116,7 @@ check: check-c
 check-c: build
 	@for part in examples bench tests/conformance/probe tests/conformance/share tests/signals tests/stress tests/library tests/deaths \
 		tests/acceptance/programs tests/soak/programs tests/containers tests/team tests/mpi tests/fabric tests/fabric/calls \
-		openmpi libfabric 'kernel/ivshmem module' 'kernel/ivshmem/selftest'; do \
+		tests/heap heap openmpi libfabric 'kernel/ivshmem module' 'kernel/ivshmem/selftest'; do \
 		echo "$$part" && $(MAKE_C) $$part -B BUILD=$(CURDIR)/build/check/$${part%% *} WERROR=-Werror || exit 1; done
 
 bench: setup-guests build programs
