@@ -9,9 +9,10 @@ count=${count:-2} nodes=tests/mpi/nodes log=build/mpi/$name.log
 "$vshmem" pool create "$name" --size 128M --mode 0666 --limit attaches=8192 >/dev/null || exit 1
 eval "$("$vshmem" mpi-env --pool "$name")"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_plm_rsh_agent="$PWD/$nodes agent $name" OMPI_MCA_btl_vshmem_count=1
+export OMPI_MCA_plm_rsh_agent="$PWD/$nodes agent $name" PRTE_MCA_plm_ssh_agent="$PWD/$nodes agent $name" OMPI_MCA_btl_vshmem_count=1
 # Each namespace would bind its first process to the first CPU.
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_mapping_policy=node OMPI_MCA_rmaps_base_oversubscribe=1
+export PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=node:OVERSUBSCRIBE
 hosts=$($nodes hosts "$name" "$count" 32)
 mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 	local limit=$1

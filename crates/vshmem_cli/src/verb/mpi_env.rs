@@ -41,16 +41,27 @@ pub fn components(directory: Option<&Path>) -> Result<PathBuf, Failure> {
 
 /// The words, as name and value. `link` is the kind of the pool's link.
 pub fn words(pool: &str, components: &Path, link: &str) -> Vec<Word> {
+    let place = components.display();
+    // Open MPI 5's mpirun is PRRTE, whose components are looked for by PMIx: behind its own, as of
+    // a project that has this name. (What Open MPI is told by the same name, it would tell PMIx.)
+    let mpirun_of_5 = components.join("prrte").is_dir();
     let mut words = vec![
-        ("OMPI_MCA_mca_component_path", format!("{}:SYS_DEFAULT", components.display())),
+        ("OMPI_MCA_mca_base_component_path", format!("{place}:SYS_DEFAULT")),
         ("OMPI_MCA_btl_vshmem_pool", pool.to_owned()),
         // The one that uses BTLs; others would take the network for themselves.
         ("OMPI_MCA_pml", "ob1".to_owned()),
     ];
+    if mpirun_of_5 {
+        words.push(("PMIX_MCA_mca_base_component_path", format!(";prte@{place}/prrte")));
+    }
     if link != "local" {
         // The memory of a device is none that a kernel copies from for another process (EFAULT),
         // and MPI_Alloc_mem may be that: within a guest Open MPI's own shared memory copies twice.
-        words.push(("OMPI_MCA_btl_vader_single_copy_mechanism", "none".to_owned()));
+        words.push(if mpirun_of_5 {
+            ("OMPI_MCA_smsc", "^cma,knem,xpmem".to_owned())
+        } else {
+            ("OMPI_MCA_btl_vader_single_copy_mechanism", "none".to_owned())
+        });
     }
     words.extend(launch::mpirun_in_lab());
     words

@@ -1,4 +1,4 @@
-/* What members of a communicator have published at the job's start, by Open MPI 4.1. */
+/* What members of a communicator have published at the job's start. */
 #include "coll_vshmem.h"
 
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include "ompi/group/group.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/mca/btl/btl.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/arch.h"
 
 #include "btl_vshmem.h"
@@ -36,7 +35,7 @@ bool vshmem_coll_modex_publish(const mca_base_component_t *name)
 		given->most_bytes, given->piece_bytes };
 	component = name;
 	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, component, &own, sizeof(own));
+	OPAL_MODEX_SEND(rc, PMIX_GLOBAL, component, &own, sizeof(own));
 	return rc == OPAL_SUCCESS;
 }
 

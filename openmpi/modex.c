@@ -1,10 +1,9 @@
-/* What processes of the job tell each other at its start, by Open MPI 4.1. */
+/* What processes of the job tell each other at its start. */
 #include "btl_vshmem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/proc.h"
 
 /* Under its name all is published. */
@@ -15,7 +14,7 @@ uint32_t vshmem_modex_size(void)
 	uint32_t size = 0, *found = &size;
 	int rc;
 	opal_process_name_t all = { OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD };
-	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_JOB_SIZE, &all, &found, OPAL_UINT32);
+	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_JOB_SIZE, &all, &found, PMIX_UINT32);
 	if (rc != OPAL_SUCCESS || size == 0) {
 		const char *word = getenv("OMPI_COMM_WORLD_SIZE");
 		size = word ? (uint32_t)strtoul(word, NULL, 10) : 0;
@@ -27,7 +26,7 @@ bool vshmem_modex_publish(const mca_base_component_t *name)
 {
 	component = name;
 	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, component, &vshmem_btl.modex,
+	OPAL_MODEX_SEND(rc, PMIX_GLOBAL, component, &vshmem_btl.modex,
 		sizeof(vshmem_btl.modex));
 	return rc == OPAL_SUCCESS;
 }
@@ -55,29 +54,7 @@ bool vshmem_modex_of(const opal_process_name_t *name, struct vshmem_modex *modex
 bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
 {
 	opal_process_name_t name = { OPAL_PROC_MY_NAME.jobid, rank };
-	if (rank == OPAL_PROC_MY_NAME.vpid)
-		return false;
-	struct vshmem_modex *found = NULL;
 	size_t bytes = 0;
-	opal_value_t flag, *value = NULL;
-	opal_list_t how;
-	char *key = mca_base_component_to_string(component);
-	OBJ_CONSTRUCT(&how, opal_list_t);
-	OBJ_CONSTRUCT(&flag, opal_value_t);
-	flag.key = strdup(OPAL_PMIX_IMMEDIATE);
-	flag.type = OPAL_BOOL;
-	flag.data.flag = true;
-	opal_list_append(&how, &flag.super);
-	int rc = key ? opal_pmix.get(&name, key, &how, &value) : OPAL_ERR_OUT_OF_RESOURCE;
-	if (rc == OPAL_SUCCESS && value) {
-		found = (struct vshmem_modex *)value->data.bo.bytes;
-		bytes = value->data.bo.size;
-		value->data.bo.bytes = NULL;
-		OBJ_RELEASE(value);
-	}
-	opal_list_remove_first(&how);
-	OBJ_DESTRUCT(&flag);
-	OBJ_DESTRUCT(&how);
-	free(key);
-	return is_ours(found, bytes, modex);
+	return rank != OPAL_PROC_MY_NAME.vpid
+	        && is_ours(vshmem_modex_here(component, &name, &bytes), bytes, modex);
 }

@@ -1,0 +1,31 @@
+/* What the BTL calls of Open MPI 5.0. */
+#include "btl_vshmem.h"
+
+#include <stdlib.h>
+
+void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes)
+{
+	/* Tags come from peers. */
+	if (tag >= MCA_BTL_TAG_MAX)
+		return;
+	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
+	        + tag;
+	if (!callback->cbfunc)
+		return;
+	const mca_btl_base_segment_t segment = { .seg_addr.pval = (void *)(uintptr_t)text,
+		.seg_len = bytes };
+	const mca_btl_base_receive_descriptor_t descriptor = { .des_segments = &segment,
+		.des_segment_count = 1,
+		.tag = tag,
+		.cbdata = callback->cbdata };
+	callback->cbfunc(&vshmem_btl.super, &descriptor);
+}
+
+void *vshmem_modex_here(
+	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes)
+{
+	void *found = NULL;
+	int rc;
+	OPAL_MODEX_RECV_IMMEDIATE(rc, component, name, &found, bytes);
+	return rc == OPAL_SUCCESS ? found : NULL;
+}
