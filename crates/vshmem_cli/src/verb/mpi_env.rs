@@ -52,6 +52,9 @@ pub fn words(pool: &str, components: &Path, link: &str) -> Vec<Word> {
         ("OMPI_MCA_pml", "ob1".to_owned()),
     ];
     if mpirun_of_5 {
+        // It makes communicators inside of collective calls on several hosts, and MPI_Comm_idup
+        // then hangs or crashes, over any network (5.0.7). Within a kernel it is not used.
+        words.push(("OMPI_MCA_coll_han_priority", "-1".to_owned()));
         words.push(("PMIX_MCA_mca_base_component_path", format!(";prte@{place}/prrte")));
     }
     if link != "local" {
