@@ -60,15 +60,13 @@ static const uint8_t *pool_of(const opal_process_name_t *name)
 	if (rc == OPAL_SUCCESS)
 		return found == &none ? NULL : found;
 
-	struct vshmem_modex *address = NULL;
 	struct modex *modex = NULL;
 	size_t bytes = 0;
 	uint8_t *pool = NULL;
-	OPAL_MODEX_RECV(rc, &btl, name, (void **)&address, &bytes);
-	if (rc == OPAL_SUCCESS && address && bytes == sizeof(*address)) {
-		OPAL_MODEX_RECV(rc, component, name, (void **)&modex, &bytes);
-		if (rc == OPAL_SUCCESS && modex && bytes == sizeof(*modex)
-		        && memcmp(modex, &own, sizeof(own)) == 0)
+	struct vshmem_modex *address = vshmem_modex_there(&btl, name, &bytes);
+	if (address && bytes == sizeof(*address)) {
+		modex = vshmem_modex_there(component, name, &bytes);
+		if (modex && bytes == sizeof(*modex) && memcmp(modex, &own, sizeof(own)) == 0)
 			pool = malloc(sizeof(address->pool));
 		if (pool)
 			memcpy(pool, address->pool, sizeof(address->pool));

@@ -44,17 +44,17 @@ static bool is_ours(struct vshmem_modex *found, size_t bytes, struct vshmem_mode
 
 bool vshmem_modex_of(const opal_process_name_t *name, struct vshmem_modex *modex)
 {
-	struct vshmem_modex *found = NULL;
 	size_t bytes = 0;
-	int rc;
-	OPAL_MODEX_RECV(rc, component, name, (void **)&found, &bytes);
-	return is_ours(rc == OPAL_SUCCESS ? found : NULL, bytes, modex);
+	struct vshmem_modex *found = vshmem_modex_there(component, name, &bytes);
+	return is_ours(found, bytes, modex);
 }
 
 bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
 {
 	opal_process_name_t name = { OPAL_PROC_MY_NAME.jobid, rank };
 	size_t bytes = 0;
-	return rank != OPAL_PROC_MY_NAME.vpid
-	        && is_ours(vshmem_modex_here(component, &name, &bytes), bytes, modex);
+	if (rank == OPAL_PROC_MY_NAME.vpid)
+		return false;
+	struct vshmem_modex *found = vshmem_modex_here(component, &name, &bytes);
+	return is_ours(found, bytes, modex);
 }

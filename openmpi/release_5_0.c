@@ -1,8 +1,6 @@
 /* What the BTL calls of Open MPI 5.0. */
 #include "btl_vshmem.h"
 
-#include <stdlib.h>
-
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes)
 {
 	/* Tags come from peers. */
@@ -19,13 +17,4 @@ void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes)
 		.tag = tag,
 		.cbdata = callback->cbdata };
 	callback->cbfunc(&vshmem_btl.super, &descriptor);
-}
-
-void *vshmem_modex_here(
-	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes)
-{
-	void *found = NULL;
-	int rc;
-	OPAL_MODEX_RECV_IMMEDIATE(rc, component, name, &found, bytes);
-	return rc == OPAL_SUCCESS ? found : NULL;
 }

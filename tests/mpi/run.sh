@@ -46,7 +46,8 @@ export OMPI_MCA_osc_vshmem_count=0
 check "one-sided, many at once" passes -np 2 build/mpi/puts 60000
 check "accumulates of every kind, 3 processes: right, or refused" passes -np 3 build/mpi/accumulates
 check "  none refused in the pool" grep -q 'MPI_Alloc_mem 0, MPI_Win_allocate 0' "$log"
-check "  within a machine" passes -np 2 --map-by ppr:2:node build/mpi/accumulates
+# Of 5.0 without its osc/sm, whose MPI_Raccumulate gets pairs of MPI_SHORT_INT wrong.
+check "  within a machine" passes -np 2 --map-by ppr:2:node $(mpirun --version | grep -q ' 4[.]' || echo --mca osc ^sm) build/mpi/accumulates
 # Who shares the CPUs is in another container: three processes on two must give them away all the same.
 each_gives_way() { [ "$(grep -c 'the CPU given away [1-9]' "$log")" = "${1:-0}" ]; }
 contained() { NODES_CONTAINERS=1 passes -np $(($(nproc) + 1)) build/mpi/windows && each_gives_way $(($(nproc) + 1)); }
