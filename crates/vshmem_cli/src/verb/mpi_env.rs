@@ -42,9 +42,7 @@ pub fn components(directory: Option<&Path>) -> Result<PathBuf, Failure> {
 /// The words, as name and value. `link` is the kind of the pool's link.
 pub fn words(pool: &str, components: &Path, link: &str) -> Vec<Word> {
     let place = components.display();
-    // Open MPI 5's mpirun is PRRTE, whose components are looked for by PMIx: behind its own, as of
-    // a project that has this name. (What Open MPI is told by the same name, it would tell PMIx.)
-    let mpirun_of_5 = components.join("prrte").is_dir();
+    let mpirun_of_5 = components.join("prte_mca_rtc_vshmem.so").is_file();
     let mut words = vec![
         ("OMPI_MCA_mca_base_component_path", format!("{place}:SYS_DEFAULT")),
         ("OMPI_MCA_btl_vshmem_pool", pool.to_owned()),
@@ -55,7 +53,10 @@ pub fn words(pool: &str, components: &Path, link: &str) -> Vec<Word> {
         // It makes communicators inside of collective calls on several hosts, and MPI_Comm_idup
         // then hangs or crashes, over any network (5.0.7). Within a kernel it is not used.
         words.push(("OMPI_MCA_coll_han_priority", "-1".to_owned()));
-        words.push(("PMIX_MCA_mca_base_component_path", format!(";prte@{place}/prrte")));
+        // Its mpirun is PRRTE, whose components PMIx looks for: behind its own, as those of a
+        // project that has this name. It would complain of every other file there.
+        words.push(("PMIX_MCA_mca_base_component_path", format!(";prte@{place}")));
+        words.push(("PMIX_MCA_mca_base_component_show_load_errors", "rtc/vshmem".to_owned()));
     }
     if link != "local" {
         // The memory of a device is none that a kernel copies from for another process (EFAULT),
