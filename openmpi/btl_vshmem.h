@@ -1,8 +1,7 @@
 /* The BTL "vshmem": MPI messages through the channels of a pool.
  *
- * What differs between releases of Open MPI is in three files: interface_4_1.c has the component's
- * structure and calls all others, modex_4_1.c how peers learn addresses, upcalls_4_1.c how a
- * message is handed up. No file calls one that calls it, directly or through others.
+ * btl_interface.c has the component's structure and calls all others. No file calls one that calls
+ * it, directly or through others. What differs between releases of Open MPI is in release_*.
  *
  * Locking: a lane is used under its endpoint's lock, and so is what waits for room in it; the
  * module's lock may be taken inside it, never around it. Callbacks are called with neither held.
@@ -21,7 +20,6 @@
 #include "opal/datatype/opal_convertor.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
-#include "opal/threads/mutex.h"
 #include "opal/util/proc.h"
 
 #include "../transport/backoff.h"
@@ -112,9 +110,18 @@ extern struct vshmem_parameters vshmem_parameters;
 bool vshmem_makes_progress(void);
 void vshmem_set_progress(bool begun);
 
-/* upcalls_4_1.c */
+/* release_*.c */
 /* Hands a message up. */
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
+/* modex_*.c */
+/* What a process has published at the job's start under a component's name, to be freed; NULL:
+ * nothing. The first does not ask for what is not here yet. */
+void *vshmem_modex_here(
+	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes);
+void *vshmem_modex_there(
+	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes);
+
+/* upcalls.c */
 /* No other process of the job is in this kernel. */
 bool vshmem_alone(void);
 /* Says why, and ends the job. Returns when Open MPI has not said how. */
@@ -123,7 +130,7 @@ void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)))
 int vshmem_register_error(
 	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
 
-/* modex_4_1.c */
+/* modex.c */
 /* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its
  * own process as it does all others. */
 uint32_t vshmem_modex_size(void);

@@ -12,7 +12,6 @@
 #include "ompi/mca/coll/base/coll_base_util.h"
 #include "ompi/request/request.h"
 #include "opal/runtime/opal_progress.h"
-#include "opal/threads/mutex.h"
 
 /* A member reads what all others have in an allreduce: with more, by messages. */
 #define MOST_READ 4

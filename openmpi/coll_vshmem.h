@@ -2,9 +2,8 @@
  * that all its members have. Nonblocking ones have a team of their own, because others may be made
  * while they are under way.
  *
- * What differs between releases of Open MPI is in two files: coll_interface_4_1.c has the
- * component's structure and what is remembered of the component below, coll_modex_4_1.c how members
- * learn what others have.
+ * coll_interface.c has the component's structure and what is remembered of the component below,
+ * coll_modex.c how members learn what others have.
  *
  * All members of a communicator take the same way in each call. So what decides is the same for all
  * of them: what they sent each other at the start (their modex), the arguments that MPI wants to be
@@ -161,7 +160,7 @@ int vshmem_coll_ialltoall(const void *given, int count, struct ompi_datatype_t *
 /* coll_nonblocking.c */
 void vshmem_coll_nonblocking_close(void);
 
-/* coll_modex_4_1.c */
+/* coll_modex.c */
 /* Publishes the parameters, under the component's name. */
 bool vshmem_coll_modex_publish(const mca_base_component_t *name);
 void vshmem_coll_modex_open(void);

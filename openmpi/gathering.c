@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "opal/runtime/opal_progress.h"
-#include "opal/threads/mutex.h"
 
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static vshmem_pool *pool;

@@ -2,7 +2,7 @@
  * offset, too, for those who read it.
  *
  * Nobody writes directly into memory that he has not attached: when its owner dies, it is given to
- * somebody else of the pool. (Windows in the pool are attached by all: osc_window_4_1.c.)
+ * somebody else of the pool. (Windows in the pool are attached by all: osc_window.c.)
  */
 #include "btl_vshmem.h"
 

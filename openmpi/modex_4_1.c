@@ -1,64 +1,13 @@
-/* What processes of the job tell each other at its start, by Open MPI 4.1. */
+/* How processes learn what others have published, in Open MPI 4.1. */
 #include "btl_vshmem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "opal/mca/pmix/pmix.h"
-#include "opal/util/proc.h"
-
-/* Under its name all is published. */
-static const mca_base_component_t *component;
-
-uint32_t vshmem_modex_size(void)
+void *vshmem_modex_here(
+	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes)
 {
-	uint32_t size = 0, *found = &size;
-	int rc;
-	opal_process_name_t all = { OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD };
-	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_JOB_SIZE, &all, &found, OPAL_UINT32);
-	if (rc != OPAL_SUCCESS || size == 0) {
-		const char *word = getenv("OMPI_COMM_WORLD_SIZE");
-		size = word ? (uint32_t)strtoul(word, NULL, 10) : 0;
-	}
-	return size ? size : 1;
-}
-
-bool vshmem_modex_publish(const mca_base_component_t *name)
-{
-	component = name;
-	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, component, &vshmem_btl.modex,
-		sizeof(vshmem_btl.modex));
-	return rc == OPAL_SUCCESS;
-}
-
-/* Takes over what was published, in memory that is given back here. */
-static bool is_ours(struct vshmem_modex *found, size_t bytes, struct vshmem_modex *modex)
-{
-	bool ours = found && bytes == sizeof(*found)
-	        && memcmp(found->pool, vshmem_btl.modex.pool, sizeof(found->pool)) == 0;
-	if (ours)
-		*modex = *found;
-	free(found);
-	return ours;
-}
-
-bool vshmem_modex_of(const opal_process_name_t *name, struct vshmem_modex *modex)
-{
-	struct vshmem_modex *found = NULL;
-	size_t bytes = 0;
-	int rc;
-	OPAL_MODEX_RECV(rc, component, name, (void **)&found, &bytes);
-	return is_ours(rc == OPAL_SUCCESS ? found : NULL, bytes, modex);
-}
-
-bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
-{
-	opal_process_name_t name = { OPAL_PROC_MY_NAME.jobid, rank };
-	if (rank == OPAL_PROC_MY_NAME.vpid)
-		return false;
-	struct vshmem_modex *found = NULL;
-	size_t bytes = 0;
+	void *found = NULL;
 	opal_value_t flag, *value = NULL;
 	opal_list_t how;
 	char *key = mca_base_component_to_string(component);
@@ -68,10 +17,10 @@ bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
 	flag.type = OPAL_BOOL;
 	flag.data.flag = true;
 	opal_list_append(&how, &flag.super);
-	int rc = key ? opal_pmix.get(&name, key, &how, &value) : OPAL_ERR_OUT_OF_RESOURCE;
+	int rc = key ? opal_pmix.get(name, key, &how, &value) : OPAL_ERR_OUT_OF_RESOURCE;
 	if (rc == OPAL_SUCCESS && value) {
-		found = (struct vshmem_modex *)value->data.bo.bytes;
-		bytes = value->data.bo.size;
+		found = value->data.bo.bytes;
+		*bytes = value->data.bo.size;
 		value->data.bo.bytes = NULL;
 		OBJ_RELEASE(value);
 	}
@@ -79,5 +28,14 @@ bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
 	OBJ_DESTRUCT(&flag);
 	OBJ_DESTRUCT(&how);
 	free(key);
-	return is_ours(found, bytes, modex);
+	return found;
+}
+
+void *vshmem_modex_there(
+	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes)
+{
+	void *found = NULL;
+	int rc;
+	OPAL_MODEX_RECV(rc, component, name, &found, bytes);
+	return rc == OPAL_SUCCESS ? found : NULL;
 }

@@ -35,10 +35,10 @@ static void finalize(mca_mpool_base_module_t *module) { (void)module; }
 static int query(const char *hints, int *priority, mca_mpool_base_module_t **found);
 static int close_component(void);
 
-OPAL_MODULE_DECLSPEC extern mca_mpool_base_component_t mca_mpool_vshmem_component;
+OPAL_DECLSPEC extern mca_mpool_base_component_t mca_mpool_vshmem_component;
 mca_mpool_base_component_t mca_mpool_vshmem_component = {
 	.mpool_version = {
-		MCA_MPOOL_BASE_VERSION_3_0_0,
+		MCA_MPOOL_BASE_VERSION_3_1_0,
 		.mca_component_name = "vshmem",
 		MCA_BASE_MAKE_VERSION(component, OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION,
 			OPAL_RELEASE_VERSION),

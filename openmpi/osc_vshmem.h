@@ -1,6 +1,6 @@
 /* The osc component "vshmem": windows in memory of a pool that all their processes have, and whose
  * calls the caller's CPU carries out itself; all others are Open MPI's osc/rdma, repaired
- * (osc_interface_4_1.c).
+ * (osc_interface.c).
  *
  * A window's processes agree when they make it, by Open MPI's own collective calls, whether it is
  * of the first kind: it is when the communicator has processes of several kernels, each has the
@@ -12,9 +12,9 @@
  * afterwards. A peer that writes what it likes into the words below can make others wait, or let
  * them in where they should wait.
  *
- * No file calls one that calls it: osc_interface_4_1.c calls osc_window_4_1.c, which names the
- * functions of osc_access_4_1.c, osc_accumulate_4_1.c and osc_synchronize_4_1.c; these call
- * osc_wait_4_1.c.
+ * No file calls one that calls it: osc_interface.c calls osc_window.c, which names the
+ * functions of osc_access.c, osc_accumulate.c and osc_synchronize.c; these call
+ * osc_wait.c.
  */
 #ifndef OSC_VSHMEM_H
 #define OSC_VSHMEM_H
@@ -84,14 +84,14 @@ extern struct vshmem_osc_parameters vshmem_osc_parameters;
 static inline struct vshmem_window *vshmem_window_of(struct ompi_win_t *win)
 { return (struct vshmem_window *)win->w_osc_module; }
 
-/* osc_wait_4_1.c */
+/* osc_wait.c */
 /* Another look in vain at what this process waits for: makes progress now and then. */
 void vshmem_window_wait(unsigned *looks);
 /* To be called by what a program may call again and again until another process has done
  * something. */
 void vshmem_window_pass(void);
 
-/* osc_access_4_1.c */
+/* osc_access.c */
 /* Where `count` things of a type begin in the memory of a target; NULL when any of them would lie
  * outside of it. */
 void *vshmem_window_place(const struct vshmem_window *window, int target, ptrdiff_t at,
@@ -112,7 +112,7 @@ int vshmem_window_rget(void *origin, int count, struct ompi_datatype_t *type, in
 	ptrdiff_t at, int target_count, struct ompi_datatype_t *target_type, struct ompi_win_t *win,
 	struct ompi_request_t **request);
 
-/* osc_accumulate_4_1.c */
+/* osc_accumulate.c */
 int vshmem_window_accumulate(const void *origin, int count, struct ompi_datatype_t *type,
 	int target, ptrdiff_t at, int target_count, struct ompi_datatype_t *target_type,
 	struct ompi_op_t *op, struct ompi_win_t *win);
@@ -132,7 +132,7 @@ int vshmem_window_fetch_and_op(const void *origin, void *result, struct ompi_dat
 int vshmem_window_compare_and_swap(const void *origin, const void *compare, void *result,
 	struct ompi_datatype_t *type, int target, ptrdiff_t at, struct ompi_win_t *win);
 
-/* osc_synchronize_4_1.c */
+/* osc_synchronize.c */
 int vshmem_window_fence(int assert, struct ompi_win_t *win);
 int vshmem_window_start(struct ompi_group_t *group, int assert, struct ompi_win_t *win);
 int vshmem_window_complete(struct ompi_win_t *win);
@@ -148,7 +148,7 @@ int vshmem_window_flush(int target, struct ompi_win_t *win);
 /* All have come; the window's team says why not. */
 int vshmem_window_meet(struct vshmem_window *window);
 
-/* osc_window_4_1.c */
+/* osc_window.c */
 /* Makes a window of the pool. OMPI_ERR_NOT_AVAILABLE: it is not to be one, and all its processes
  * know. */
 int vshmem_window_make(struct ompi_win_t *win, void **base, size_t size, int unit,

@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	seed = seed * 0x9e3779b97f4a7c15u | 1;
 	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
-	must(opal_init_util(&argc, &argv) == OPAL_SUCCESS && ompi_datatype_init() == OMPI_SUCCESS);
+	must(opal_init(&argc, &argv) == OPAL_SUCCESS && ompi_datatype_init() == OMPI_SUCCESS);
 	must(ompi_datatype_create_vector(2, 1, 3, &ompi_mpi_int.dt, &with_holes) == OMPI_SUCCESS);
 	ompi_datatype_commit(&with_holes);
 	operation.o_flags = OMPI_OP_FLAGS_INTRINSIC;

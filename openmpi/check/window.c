@@ -115,7 +115,11 @@ static void scribble(bool ends_waiting)
 		state->completed = (uint32_t)any(UINT64_MAX);
 	}
 }
-void opal_progress(void) { scribble(any(2)); }
+__typeof__(opal_progress()) opal_progress(void)
+{
+	scribble(any(2));
+	return (__typeof__(opal_progress()))0;
+}
 
 /* There is no memory now and then for what a process needs before it talks to the others. */
 void *__real_calloc(size_t count, size_t bytes);
@@ -313,7 +317,7 @@ int main(int argc, char **argv)
 	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	seed = seed * 0x9e3779b97f4a7c15u | 1;
 	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
-	must(opal_init_util(&argc, &argv) == OPAL_SUCCESS && ompi_datatype_init() == OMPI_SUCCESS);
+	must(opal_init(&argc, &argv) == OPAL_SUCCESS && ompi_datatype_init() == OMPI_SUCCESS);
 	uint8_t *room = mmap(NULL, POOL + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(room != MAP_FAILED && mprotect(room + PAGE, POOL, PROT_READ | PROT_WRITE) == 0);
 	pool = room + PAGE;

@@ -17,10 +17,10 @@ pub fn driver() -> Option<PathBuf> {
 /// The components of Open MPI and the provider for libfabric, those that are built: guests find
 /// them beside `vshmem`.
 pub fn launch_components() -> Vec<PathBuf> {
-    let kinds = ["btl", "mpool", "coll", "osc", "rtc"];
+    let kinds = ["mca_btl", "mca_mpool", "mca_coll", "mca_osc", "mca_rtc", "prte_mca_rtc"];
     let mut files: Vec<PathBuf> = Vec::new();
     if let Ok(path) = mpi_env::components(None) {
-        files.extend(kinds.map(|kind| path.join(format!("mca_{kind}_vshmem.so"))));
+        files.extend(kinds.map(|kind| path.join(format!("{kind}_vshmem.so"))));
     }
     files.extend(fabric_env::provider(None).map(|path| path.join(fabric_env::PROVIDER)));
     files.retain(|file| file.is_file());

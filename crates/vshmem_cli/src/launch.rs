@@ -117,7 +117,10 @@ pub fn mpirun_in_lab() -> Vec<Word> {
         return Vec::new();
     }
     let (command, words) = LAB_SHELL;
-    let mut lines = vec![("OMPI_MCA_plm_rsh_agent", format!("{command} {words}"))];
+    // Open MPI 4's name, and that of Open MPI 5's mpirun, which is PRRTE.
+    let mut lines: Vec<Word> = ["OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"]
+        .map(|name| (name, format!("{command} {words}")))
+        .into();
     if rustix::process::geteuid().is_root() {
         lines.push(("OMPI_ALLOW_RUN_AS_ROOT", "1".to_owned()));
         lines.push(("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1".to_owned()));

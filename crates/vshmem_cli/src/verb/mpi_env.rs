@@ -45,16 +45,31 @@ pub fn components(directory: Option<&Path>) -> Result<PathBuf, Failure> {
 
 /// The words, as name and value. `link` is the kind of the pool's link.
 pub fn words(pool: &str, components: &Path, link: &str) -> Vec<Word> {
+    let place = components.display();
+    let mpirun_of_5 = components.join("prte_mca_rtc_vshmem.so").is_file();
     let mut words = vec![
-        ("OMPI_MCA_mca_component_path", format!("{}:SYS_DEFAULT", components.display())),
+        ("OMPI_MCA_mca_base_component_path", format!("{place}:SYS_DEFAULT")),
         ("OMPI_MCA_btl_vshmem_pool", pool.to_owned()),
         // The one that uses BTLs; others would take the network for themselves.
         ("OMPI_MCA_pml", "ob1".to_owned()),
     ];
+    if mpirun_of_5 {
+        // It makes communicators inside of collective calls on several hosts, and MPI_Comm_idup
+        // then hangs or crashes, over any network (5.0.7). Within a kernel it is not used.
+        words.push(("OMPI_MCA_coll_han_priority", "-1".to_owned()));
+        // Its mpirun is PRRTE, whose components PMIx looks for: behind its own, as those of a
+        // project that has this name. It would complain of every other file there.
+        words.push(("PMIX_MCA_mca_base_component_path", format!(";prte@{place}")));
+        words.push(("PMIX_MCA_mca_base_component_show_load_errors", "rtc/vshmem".to_owned()));
+    }
     if link != "local" {
         // The memory of a device is none that a kernel copies from for another process (EFAULT),
         // and MPI_Alloc_mem may be that: within a guest Open MPI's own shared memory copies twice.
-        words.push(("OMPI_MCA_btl_vader_single_copy_mechanism", "none".to_owned()));
+        words.push(if mpirun_of_5 {
+            ("OMPI_MCA_smsc", "^cma,knem,xpmem".to_owned())
+        } else {
+            ("OMPI_MCA_btl_vader_single_copy_mechanism", "none".to_owned())
+        });
     }
     words.extend(launch::mpirun_in_lab());
     words

@@ -1,4 +1,4 @@
-/* What members of a communicator have published at the job's start, by Open MPI 4.1. */
+/* What members of a communicator have published at the job's start. */
 #include "coll_vshmem.h"
 
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include "ompi/group/group.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/mca/btl/btl.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/arch.h"
 
 #include "btl_vshmem.h"
@@ -36,7 +35,7 @@ bool vshmem_coll_modex_publish(const mca_base_component_t *name)
 		given->most_bytes, given->piece_bytes };
 	component = name;
 	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, component, &own, sizeof(own));
+	OPAL_MODEX_SEND(rc, PMIX_GLOBAL, component, &own, sizeof(own));
 	return rc == OPAL_SUCCESS;
 }
 
@@ -61,15 +60,13 @@ static const uint8_t *pool_of(const opal_process_name_t *name)
 	if (rc == OPAL_SUCCESS)
 		return found == &none ? NULL : found;
 
-	struct vshmem_modex *address = NULL;
 	struct modex *modex = NULL;
 	size_t bytes = 0;
 	uint8_t *pool = NULL;
-	OPAL_MODEX_RECV(rc, &btl, name, (void **)&address, &bytes);
-	if (rc == OPAL_SUCCESS && address && bytes == sizeof(*address)) {
-		OPAL_MODEX_RECV(rc, component, name, (void **)&modex, &bytes);
-		if (rc == OPAL_SUCCESS && modex && bytes == sizeof(*modex)
-		        && memcmp(modex, &own, sizeof(own)) == 0)
+	struct vshmem_modex *address = vshmem_modex_there(&btl, name, &bytes);
+	if (address && bytes == sizeof(*address)) {
+		modex = vshmem_modex_there(component, name, &bytes);
+		if (modex && bytes == sizeof(*modex) && memcmp(modex, &own, sizeof(own)) == 0)
 			pool = malloc(sizeof(address->pool));
 		if (pool)
 			memcpy(pool, address->pool, sizeof(address->pool));

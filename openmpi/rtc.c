@@ -7,17 +7,8 @@
  * A machine is found among the pool's domains by the name that mpirun knows it by. One that the
  * pool has under another name, or not at all, is waited for as ever; so is one that is silent and
  * not dead, as while it is moved to another host. */
-#include "orte_config.h"
-
 #include <stdlib.h>
 
-#include "opal/mca/event/event.h"
-#include "orte/mca/rtc/rtc.h"
-#include "orte/mca/state/state.h"
-#include "orte/runtime/orte_globals.h"
-#include "orte/util/proc_info.h"
-
-#include "log.h"
 #include "vshmem.h"
 
 /* Between looks. */
@@ -25,25 +16,21 @@ static struct timeval interval = { .tv_usec = 250000 };
 
 static int init(void);
 static void finalize(void);
-static int query(mca_base_module_t **found, int *priority);
+static int query(pmix_mca_base_module_t **found, int *priority);
 
 /* The symbol that Open MPI looks for. */
-OPAL_MODULE_DECLSPEC extern orte_rtc_base_component_t mca_rtc_vshmem_component;
-orte_rtc_base_component_t mca_rtc_vshmem_component = {
-	.base_version = {
-		ORTE_RTC_BASE_VERSION_1_0_0,
-		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, ORTE_MAJOR_VERSION, ORTE_MINOR_VERSION,
-			ORTE_RELEASE_VERSION),
-		.mca_query_component = query,
-	},
-	.base_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },
+PRTE_EXPORT extern prte_rtc_base_component_t prte_mca_rtc_vshmem_component;
+prte_rtc_base_component_t prte_mca_rtc_vshmem_component = {
+	OF_COMPONENT(
+		PRTE_RTC_BASE_VERSION_1_0_0,
+		.pmix_mca_component_name = "vshmem",
+		.pmix_mca_query_component = query),
 };
 
-static orte_rtc_base_module_t module = { .init = init, .finalize = finalize };
+static prte_rtc_base_module_t module = { .init = init, .finalize = finalize };
 
 static vshmem_pool *pool;
-static opal_event_t timer;
+static prte_event_t timer;
 /* By the number of a machine's daemon. */
 static struct machine {
 	enum { UNKNOWN, ALIVE, LOST } state;
@@ -51,16 +38,16 @@ static struct machine {
 } *machines;
 static uint32_t count;
 
-static int query(mca_base_module_t **found, int *priority)
+static int query(pmix_mca_base_module_t **found, int *priority)
 {
-	*found = (mca_base_module_t *)&module;
+	*found = (pmix_mca_base_module_t *)&module;
 	*priority = 1;
-	return ORTE_SUCCESS;
+	return PRTE_SUCCESS;
 }
 
-static struct machine *machine_of(const orte_node_t *node)
+static struct machine *machine_of(const prte_node_t *node)
 {
-	uint32_t nth = node->daemon->name.vpid;
+	uint32_t nth = number_of(&node->daemon->name);
 	if (nth >= count) {
 		uint32_t more = nth + 64;
 		struct machine *grown = realloc(machines, more * sizeof(*grown));
@@ -76,10 +63,10 @@ static struct machine *machine_of(const orte_node_t *node)
 static void look(int descriptor, short events, void *argument)
 {
 	(void)descriptor, (void)events, (void)argument;
-	for (int nth = 0; nth < orte_node_pool->size; nth++) {
-		orte_node_t *node = opal_pointer_array_get_item(orte_node_pool, nth);
+	for (int nth = 0; nth < prte_node_pool->size; nth++) {
+		prte_node_t *node = pmix_pointer_array_get_item(prte_node_pool, nth);
 		if (!node || !node->name || !node->daemon
-		        || node->daemon->name.vpid == ORTE_PROC_MY_NAME->vpid)
+		        || number_of(&node->daemon->name) == number_of(PRTE_PROC_MY_NAME))
 			continue;
 		struct machine *machine = machine_of(node);
 		if (!machine)
@@ -91,26 +78,26 @@ static void look(int descriptor, short events, void *argument)
 			machine->state = LOST;
 			vshmem_say("machine %s is lost: its domain is dead, as the pool says",
 				node->name);
-			ORTE_ACTIVATE_PROC_STATE(&node->daemon->name, ORTE_PROC_STATE_COMM_FAILED);
+			PRTE_ACTIVATE_PROC_STATE(&node->daemon->name, PRTE_PROC_STATE_COMM_FAILED);
 		}
 	}
-	opal_event_evtimer_add(&timer, &interval);
+	prte_event_evtimer_add(&timer, &interval);
 }
 
 static int init(void)
 {
 	/* The daemons hear from mpirun. */
-	if (!ORTE_PROC_IS_HNP
+	if (!PRTE_PROC_IS_MASTER
 	        || vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
-		return ORTE_ERR_NOT_AVAILABLE;
-	opal_event_evtimer_set(orte_event_base, &timer, look, NULL);
-	opal_event_evtimer_add(&timer, &interval);
-	return ORTE_SUCCESS;
+		return PRTE_ERR_NOT_AVAILABLE;
+	prte_event_evtimer_set(prte_event_base, &timer, look, NULL);
+	prte_event_evtimer_add(&timer, &interval);
+	return PRTE_SUCCESS;
 }
 
 static void finalize(void)
 {
-	opal_event_evtimer_del(&timer);
+	prte_event_evtimer_del(&timer);
 	vshmem_close(pool);
 	free(machines);
 	machines = NULL;

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "opal/runtime/opal_progress.h"
-#include "opal/threads/mutex.h"
 
 #include "ompi/communicator/communicator.h"
 #include "ompi/mca/coll/coll.h"

@@ -1,15 +1,10 @@
-/* The component for collectives of Open MPI 4.1: coll interface 2.0.0, modules 2.3.0. */
+/* The component for collectives, as Open MPI knows it. */
 #include "coll_vshmem.h"
 
 #include "ompi/constants.h"
 #include "ompi/group/group.h"
-#include "opal/mca/pmix/pmix.h"
 
 #include "parameters.h"
-
-#if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
-#error "this file is for Open MPI 4.1"
-#endif
 
 static bool ready;
 
@@ -20,10 +15,10 @@ static int init(bool progress_threads, bool mpi_threads);
 static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *priority);
 
 /* The symbol that Open MPI looks for. */
-OMPI_MODULE_DECLSPEC extern mca_coll_base_component_2_0_0_t mca_coll_vshmem_component;
-mca_coll_base_component_2_0_0_t mca_coll_vshmem_component = {
+OMPI_DECLSPEC extern mca_coll_base_component_t mca_coll_vshmem_component;
+mca_coll_base_component_t mca_coll_vshmem_component = {
 	.collm_version = {
-		MCA_COLL_BASE_VERSION_2_0_0,
+		MCA_COLL_BASE_VERSION_2_4_0,
 		.mca_component_name = "vshmem",
 		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
 			OMPI_RELEASE_VERSION),
@@ -75,7 +70,7 @@ static int register_parameters(void)
  * the exchange. */
 static int open_component(void)
 {
-	if (vshmem_coll_parameters.priority <= 0 || !opal_pmix.put
+	if (vshmem_coll_parameters.priority <= 0 || !PMIx_Initialized()
 	        || !vshmem_coll_modex_publish(&mca_coll_vshmem_component.collm_version))
 		return OMPI_ERR_NOT_AVAILABLE;
 	return OMPI_SUCCESS;

@@ -1,4 +1,4 @@
-/* The osc component "vshmem": windows in the pool (osc_window_4_1.c); and windows of Open MPI 4.1's
+/* The osc component "vshmem": windows in the pool (osc_window.c); and windows of Open MPI 4.1's
  * osc/rdma, with the accumulates that it gets wrong done right, or refused.
  *
  * It is asked for a window before osc/rdma is. One that is not to be in the pool it has osc/rdma
@@ -26,10 +26,6 @@
 
 #include "parameters.h"
 
-#if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
-#error "this file is for Open MPI 4.1"
-#endif
-
 static int register_parameters(void);
 static int init(bool progress_threads, bool mpi_threads);
 static int finalize(void);
@@ -39,7 +35,7 @@ static int make(struct ompi_win_t *win, void **base, size_t size, int unit,
 	struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor, int *model);
 
 /* The symbol that Open MPI looks for. */
-OMPI_MODULE_DECLSPEC extern ompi_osc_base_component_t mca_osc_vshmem_component;
+OMPI_DECLSPEC extern ompi_osc_base_component_t mca_osc_vshmem_component;
 ompi_osc_base_component_t mca_osc_vshmem_component = {
 	.osc_version = {
 		OMPI_OSC_BASE_VERSION_3_0_0,

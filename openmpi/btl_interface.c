@@ -1,5 +1,4 @@
-/* The component for Open MPI 4.1: BTL interface 3.1.0. What this calls of Open MPI:
- * upcalls_4_1.c, modex_4_1.c. */
+/* The component, as Open MPI knows it. What this calls of Open MPI: upcalls.c, modex.c. */
 #include "btl_vshmem.h"
 
 #include <stdlib.h>
@@ -9,11 +8,7 @@
 
 #include "parameters.h"
 
-#if BTL_VERSION != 310
-#error "this file is for BTL interface 3.1.0"
-#endif
-
-/* osc/rdma of 4.1 looks for this bit of the atomic flags among the other flags. It means that a
+/* osc/rdma looks for this bit of the atomic flags among the other flags. It means that a
  * peer's atomics and the CPU's own may be mixed, which here they may: they are the same. */
 #define CPU_ATOMICS_MIX MCA_BTL_ATOMIC_SUPPORTS_GLOB
 
@@ -25,10 +20,9 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 	struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable);
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
 	struct mca_btl_base_endpoint_t **endpoints);
-static int ft_event(int state);
 
 /* The symbol that Open MPI looks for. */
-OPAL_MODULE_DECLSPEC extern mca_btl_base_component_t mca_btl_vshmem_component;
+OPAL_DECLSPEC extern mca_btl_base_component_t mca_btl_vshmem_component;
 mca_btl_base_component_t mca_btl_vshmem_component = {
 	.btl_version = {
 		MCA_BTL_DEFAULT_VERSION("vshmem"),
@@ -60,7 +54,6 @@ static const mca_btl_base_module_t calls = {
 	.btl_atomic_cswap = vshmem_btl_acswap,
 	.btl_register_mem = vshmem_register_mem,
 	.btl_deregister_mem = vshmem_deregister_mem,
-	.btl_ft_event = ft_event,
 	.btl_register_error = vshmem_register_error,
 };
 
@@ -178,11 +171,5 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 			vshmem_endpoint_close(endpoints[nth]);
 		endpoints[nth] = NULL;
 	}
-	return OPAL_SUCCESS;
-}
-
-static int ft_event(int state)
-{
-	(void)state;
 	return OPAL_SUCCESS;
 }

@@ -1,0 +1,60 @@
+/* What processes of the job tell each other at its start. */
+#include "btl_vshmem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "opal/util/proc.h"
+
+/* Under its name all is published. */
+static const mca_base_component_t *component;
+
+uint32_t vshmem_modex_size(void)
+{
+	uint32_t size = 0, *found = &size;
+	int rc;
+	opal_process_name_t all = { OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD };
+	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_JOB_SIZE, &all, &found, PMIX_UINT32);
+	if (rc != OPAL_SUCCESS || size == 0) {
+		const char *word = getenv("OMPI_COMM_WORLD_SIZE");
+		size = word ? (uint32_t)strtoul(word, NULL, 10) : 0;
+	}
+	return size ? size : 1;
+}
+
+bool vshmem_modex_publish(const mca_base_component_t *name)
+{
+	component = name;
+	int rc;
+	OPAL_MODEX_SEND(rc, PMIX_GLOBAL, component, &vshmem_btl.modex,
+		sizeof(vshmem_btl.modex));
+	return rc == OPAL_SUCCESS;
+}
+
+/* Takes over what was published, in memory that is given back here. */
+static bool is_ours(struct vshmem_modex *found, size_t bytes, struct vshmem_modex *modex)
+{
+	bool ours = found && bytes == sizeof(*found)
+	        && memcmp(found->pool, vshmem_btl.modex.pool, sizeof(found->pool)) == 0;
+	if (ours)
+		*modex = *found;
+	free(found);
+	return ours;
+}
+
+bool vshmem_modex_of(const opal_process_name_t *name, struct vshmem_modex *modex)
+{
+	size_t bytes = 0;
+	struct vshmem_modex *found = vshmem_modex_there(component, name, &bytes);
+	return is_ours(found, bytes, modex);
+}
+
+bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
+{
+	opal_process_name_t name = { OPAL_PROC_MY_NAME.jobid, rank };
+	size_t bytes = 0;
+	if (rank == OPAL_PROC_MY_NAME.vpid)
+		return false;
+	struct vshmem_modex *found = vshmem_modex_here(component, &name, &bytes);
+	return is_ours(found, bytes, modex);
+}
