@@ -15,13 +15,12 @@ program=pairs in_one=()
 [ "$length" != windows ] || { program=windows_speed length=quick contenders="vader vshmem" in_one=(--mca osc sm); }
 contenders=${CONTENDERS:-$contenders}
 hosts=$($nodes hosts "$name" 2 $half)
-heap=$("$vshmem" mpi-env --pool "$name" --heap | sed -n "s/^export OMPI_MCA_orte_fork_agent='\(.*\)'$/\1/p")
 for run in $(seq "$runs"); do
 	for who in $contenders; do
 		case $who in
 		vader) timeout 900 $nodes run "$name" 1 mpirun --mca btl vader,self "${in_one[@]}" --oversubscribe -np "$processes" build/mpi/$program "$length" >"$log" 2>&1 ;;
 		vshmem) mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
-		heap) OMPI_MCA_orte_fork_agent=$heap mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
+		heap) with_heap 64K mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
 		messages) mpi 900 --mca btl vshmem,vader,self --mca coll ^vshmem --map-by slot -np "$processes" build/mpi/$program "$length" ;;
 		tcp) mpi 900 --mca btl tcp,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
 		esac || { echo "$who: did not end"; tail -5 "$log"; }

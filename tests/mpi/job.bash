@@ -14,6 +14,13 @@ export OMPI_MCA_plm_rsh_agent="$PWD/$nodes agent $name" PRTE_MCA_plm_ssh_agent="
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_mapping_policy=node OMPI_MCA_rmaps_base_oversubscribe=1
 export PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=node:OVERSUBSCRIBE
 hosts=$($nodes hosts "$name" "$count" 32)
+# What `--heap=SIZE` adds, for one command: with_heap SIZE COMMAND...
+with_heap() {
+	local size=$1 word
+	word=$("$vshmem" mpi-env --pool "$name" --heap="$size" | sed -n "s/^export \(OMPI_MCA_[a-z_]*=\)'\(.*libvshmem_heap.*\)'$/\1\2/p")
+	shift
+	(export "$word" && "$@")
+}
 mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 	local limit=$1
 	shift

@@ -62,13 +62,11 @@ check "short lanes" passes -np 4 --mca btl_vshmem_port_bytes 65536 build/mpi/mes
 bad_word() { passes -np 2 --mca btl_vshmem_port_bytes abc --mca coll_vshmem_after 3x build/mpi/brief && grep -q 'btl_vshmem_port_bytes=abc: not a number' "$log" && grep -q 'coll_vshmem_after=3x: not a number' "$log"; }
 check "a parameter that is no number: a sentence that names it" bad_word
 check "one-sided, each of many costs what one costs; hostile messages" make -s -C openmpi check
-heap=$("$vshmem" mpi-env --pool "$name" --heap=4K | sed -n "s/^export OMPI_MCA_orte_fork_agent='\(.*\)'$/\1/p")
-with_heap() { OMPI_MCA_orte_fork_agent=$heap "$@"; }
 for program in messages collectives blocks windows "window_calls across" window_layouts accumulates threads spawn; do
 	# shellcheck disable=SC2086 # words of a command
-	check "with large allocations in the pool: ${program% *}" with_heap passes -np 4 -x PATH build/mpi/$program
+	check "with large allocations in the pool: ${program% *}" with_heap 4K passes -np 4 -x PATH build/mpi/$program
 done
-check "  a process that is killed ends the job" with_heap aborts
+check "  a process that is killed ends the job" with_heap 4K aborts
 check "the pool is clean" clean
 
 check "a killed process ends the job" aborts

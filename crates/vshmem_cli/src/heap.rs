@@ -73,12 +73,14 @@ fn preload(library: &Path, before: &str) -> String {
     std::iter::once(library.as_str()).chain(others).collect::<Vec<_>>().join(":")
 }
 
-/// How Open MPI 4.1's mpirun passes them on: to the processes of a job alone, beside what `-x`
-/// names.
-pub fn for_mpirun(words: &[Word]) -> Option<Word> {
+/// How Open MPI's mpirun passes them on: to the processes of a job alone, beside what `-x` names.
+/// That of release 4.1 refuses the list of 5.0 beside `-x`, and that of 5.0 has no fork agent.
+pub fn for_mpirun(words: &[Word], mpirun_of_5: bool) -> Option<Word> {
     let set: Vec<String> = words.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    (!set.is_empty())
-        .then(|| ("OMPI_MCA_orte_fork_agent", format!("/usr/bin/env {}", set.join(" "))))
+    (!set.is_empty()).then(|| match mpirun_of_5 {
+        true => ("OMPI_MCA_mca_base_env_list", set.join(";")),
+        false => ("OMPI_MCA_orte_fork_agent", format!("/usr/bin/env {}", set.join(" "))),
+    })
 }
 
 #[cfg(test)]
@@ -87,10 +89,12 @@ mod tests {
 
     #[test]
     fn mpirun_is_told_nothing_without_a_heap() {
-        assert_eq!(for_mpirun(&[]), None);
+        assert_eq!(for_mpirun(&[], false), None);
         let words = [("LD_PRELOAD", "/x/heap.so".to_owned()), ("VSHMEM_HEAP", "65536".to_owned())];
-        let (_, value) = for_mpirun(&words).unwrap();
+        let (_, value) = for_mpirun(&words, false).unwrap();
         assert_eq!(value, "/usr/bin/env LD_PRELOAD=/x/heap.so VSHMEM_HEAP=65536");
+        let (_, value) = for_mpirun(&words, true).unwrap();
+        assert_eq!(value, "LD_PRELOAD=/x/heap.so;VSHMEM_HEAP=65536");
     }
 
     #[test]

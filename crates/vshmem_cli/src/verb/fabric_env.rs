@@ -134,7 +134,7 @@ impl FabricEnv {
         }
         let heap = self.heap.words(&pool, link.as_ref())?;
         match self.library {
-            Some(Library::Openmpi) => words.extend(heap::for_mpirun(&heap)),
+            Some(Library::Openmpi) => words.extend(heap::for_mpirun(&heap, false)),
             // Their launchers pass all of the environment on.
             _ => words.extend(heap),
         }

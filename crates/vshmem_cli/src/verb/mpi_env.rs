@@ -43,10 +43,15 @@ pub fn components(directory: Option<&Path>) -> Result<PathBuf, Failure> {
     COMPONENT.find(directory)
 }
 
+/// Whether components are those for Open MPI 5.0: its mpirun has one of its own.
+fn are_of_5(components: &Path) -> bool {
+    components.join("prte_mca_rtc_vshmem.so").is_file()
+}
+
 /// The words, as name and value. `link` is the kind of the pool's link.
 pub fn words(pool: &str, components: &Path, link: &str) -> Vec<Word> {
     let place = components.display();
-    let mpirun_of_5 = components.join("prte_mca_rtc_vshmem.so").is_file();
+    let mpirun_of_5 = are_of_5(components);
     let mut words = vec![
         ("OMPI_MCA_mca_base_component_path", format!("{place}:SYS_DEFAULT")),
         ("OMPI_MCA_btl_vshmem_pool", pool.to_owned()),
@@ -79,9 +84,10 @@ impl MpiEnv {
     /// Prints it.
     pub fn carry_out(self) -> Outcome {
         let (pool, link) = launch::pool(self.pool.as_deref(), "mpi-env")?;
-        let mut words = words(&pool, &components(self.components.as_deref())?, link.kind());
+        let components = components(self.components.as_deref())?;
+        let mut words = words(&pool, &components, link.kind());
         let heap = self.heap.words(&pool, link.as_ref())?;
-        words.extend(heap::for_mpirun(&heap));
+        words.extend(heap::for_mpirun(&heap, are_of_5(&components)));
         launch::print(&words)?;
         Ok(ExitCode::SUCCESS)
     }
