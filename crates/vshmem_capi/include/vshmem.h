@@ -329,6 +329,10 @@ struct vshmem_sender {
 	uint64_t mark;
 	uint32_t client;
 };
+/* To be called now and then: where senders have found no lane, they find some in further memory of
+ * the pool from then on, twice as many. 1: so it was; 0: nobody has asked. -ENOSPC, -ENOMEM: the
+ * pool has none, and those that ask are told so. */
+int vshmem_port_grow(vshmem_port *port);
 /* Who sends on a lane, as it says. -ENOENT: nobody. */
 int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender);
 
@@ -338,6 +342,7 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 
 /* Errors:
  * -EAGAIN: no room yet; of vshmem_lane_claim: all lanes of the port are taken.
+ * -ENOSPC: all lanes of the port are taken, and the pool has no memory for more.
  * -EMSGSIZE: longer than vshmem_lane_most_bytes says.
  * -ENOENT: the port is gone.
  * -ENOMEM: the pool's table of attaches is full.
@@ -347,7 +352,8 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 /* Examples: letters.c */
 
 /* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything
- * else. -ENOENT: the port is gone; -EAGAIN: all its lanes are taken; -ENOMEM, -EIO. */
+ * else. -ENOENT: the port is gone; -EAGAIN: all its lanes are taken, until its owner has called
+ * vshmem_port_grow; -ENOSPC, -ENOMEM, -EIO. */
 int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
 	uint64_t mark, vshmem_lane **lane);
 /* Gives the lane back; what was sent is still read. */
@@ -370,6 +376,8 @@ void vshmem_lane_rest(vshmem_lane *lane);
 int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
+/* 1: the receiver has closed its port, and reads nothing more; 0: it has not, dead or alive. */
+int vshmem_lane_closed(const vshmem_lane *lane);
 
 /* Teams: barrier, broadcast, reduction and exchange of blocks for a fixed number of members.
  *
