@@ -2,6 +2,7 @@
 #include "vshmem_fi.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static int close_domain(struct fid *fid)
 {
@@ -12,6 +13,8 @@ static int close_domain(struct fid *fid)
 	__atomic_sub_fetch(&domain->fabric->used, 1, __ATOMIC_RELAXED);
 	pthread_mutex_destroy(&domain->lock);
 	pthread_mutex_destroy(&domain->backoff_lock);
+	pthread_rwlock_destroy(&domain->enabled.lock);
+	free(domain->enabled.endpoints);
 	free(domain);
 	return 0;
 }
@@ -103,6 +106,8 @@ int vfi_domain_open(
 	domain->mr_mode = info->domain_attr ? info->domain_attr->mr_mode : 0;
 	pthread_mutex_init(&domain->lock, NULL);
 	pthread_mutex_init(&domain->backoff_lock, NULL);
+	pthread_rwlock_init(&domain->enabled.lock, NULL);
+	domain->opened_by = getpid();
 	vshmem_backoff_start(&domain->backoff, pool);
 	int rc = vfi_memory_open(domain);
 	if (rc != 0) {

@@ -1,6 +1,8 @@
 /* Endpoints: opening, binding, enabling, options, closing. */
 #include "vshmem_fi.h"
 
+#include "../transport/tuning.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +147,8 @@ static int enable(struct vfi_endpoint *ep)
 	int rc = make_port(ep);
 	if (rc == 0)
 		rc = vfi_rma_open(ep);
+	if (rc == 0 && !add_bound(&ep->domain->enabled, ep))
+		rc = -FI_ENOMEM;
 	if (rc != 0)
 		return rc;
 	ep->tx_flags |= ep->tx_selective ? 0 : FI_COMPLETION;
@@ -193,14 +197,17 @@ static void unbind(struct vfi_endpoint *ep)
 static int close_ep(struct fid *fid)
 {
 	struct vfi_endpoint *ep = of(fid);
+	vfi_settle(ep, VSHMEM_LINGER);
+	drop_bound(&ep->domain->enabled, ep);
 	unbind(ep);
+	/* Peers that see that their lanes are given back see that this was done before. */
+	vshmem_port_close(ep->port);
 	vfi_peers_close(ep);
 	vfi_offers_close(ep);
 	vfi_rma_close(ep);
 	vfi_matching_close(ep);
 	vfi_operations_close(ep);
 	vfi_tokens_close(ep);
-	vshmem_port_close(ep->port);
 	__atomic_sub_fetch(&ep->domain->used, 1, __ATOMIC_RELAXED);
 	pthread_mutex_destroy(&ep->lock);
 	free(ep);

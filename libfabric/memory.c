@@ -21,6 +21,8 @@ static int close_region(struct fid *fid)
 {
 	struct vfi_region *region = container(fid, struct vfi_region, fid.fid);
 	struct fid_cntr *counters[] = { region->read, region->written };
+	/* What was asked of it before is still done. */
+	vfi_settle_all(region->domain);
 	__atomic_sub_fetch(&region->domain->used, 1, __ATOMIC_RELAXED);
 	vfi_region_remove(region);
 	for (size_t nth = 0; nth < 2; nth++)

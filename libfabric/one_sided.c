@@ -410,18 +410,19 @@ static void look(struct vfi_endpoint *ep, struct vfi_remote *remote, const struc
 			ep->domain->pool, (int)address.record, address.check);
 }
 
-/* What is done directly needs nothing of the peer, and so would go well for ever when it is dead.
- */
-static bool has_ended(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi_remote *remote)
+/* What is done directly needs nothing of the peer, and so would go well for ever when it is gone.
+ * What else is under way with it ends when progress is made. */
+static int has_ended(const struct vfi_peer *peer, struct vfi_remote *remote)
 {
 	uint64_t now = vshmem_ticks();
 	if (!remote->direct || now - remote->looked_after < VSHMEM_DOMAINS_INTERVAL)
-		return false;
+		return 0;
+	if (vshmem_lane_closed(peer->lane))
+		return FI_ESHUTDOWN;
+	if (!vshmem_lane_alive(peer->lane))
+		return FI_ECONNRESET;
 	remote->looked_after = now;
-	if (vshmem_lane_alive(peer->lane))
-		return false;
-	vfi_peer_fail(ep, peer, FI_ECONNRESET, EPIPE);
-	return true;
+	return 0;
 }
 
 static ssize_t begin(struct vfi_endpoint *ep, const struct vfi_request *request)
@@ -437,8 +438,9 @@ static ssize_t begin(struct vfi_endpoint *ep, const struct vfi_request *request)
 		return -FI_ENOMEM;
 	if (!remote->looked)
 		look(ep, remote, peer, request->to);
-	if (has_ended(ep, peer, remote))
-		return failed(ep, request, FI_ECONNRESET, EPIPE);
+	int ended = has_ended(peer, remote);
+	if (ended)
+		return failed(ep, request, ended, EPIPE);
 	bool answered = remote->under_way == 0;
 	if ((request->flags & FI_FENCE) && (peer->under_way || peer->waiting.first))
 		return -FI_EAGAIN;

@@ -1,6 +1,8 @@
 /* Peers: the lane that each is sent to by, and what waits for room there. */
 #include "vshmem_fi.h"
 
+#include "../transport/tuning.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,9 @@ static void say_once(struct vfi_endpoint *ep, const char *why)
 /* 0, or -FI_E...; a port that is gone is no error here. */
 static int claim(struct vfi_endpoint *ep, struct vfi_peer *peer)
 {
+	if (peer->again && vshmem_ticks() - peer->again < VSHMEM_LANE_INTERVAL)
+		return -FI_EAGAIN;
+	peer->again = 0;
 	struct vshmem_address port = { .nonce = peer->address.nonce,
 		.id = peer->address.id,
 		.most_bytes = peer->address.most_bytes };
@@ -87,8 +92,12 @@ static int claim(struct vfi_endpoint *ep, struct vfi_peer *peer)
 	}
 	peer->lane = NULL;
 	if (rc == -EAGAIN) {
+		peer->again = vshmem_ticks() | 1;
+		return -FI_EAGAIN;
+	}
+	if (rc == -ENOSPC) {
 		say_once(ep,
-			"more processes send to it than its port has lanes: set FI_VSHMEM_PEERS to the number of processes");
+			"its port has no lane left, and the pool has no memory for more: make the pool larger");
 		return -FI_ENOMEM;
 	}
 	if (rc == -ENOMEM) {
@@ -164,6 +173,14 @@ struct vfi_peer *vfi_peer_of_source(struct vfi_endpoint *ep, struct vfi_source *
 	if (!source->peer)
 		source->peer = vfi_peer_of_port(ep, &source->port);
 	return source->peer;
+}
+
+bool vfi_peer_awaited(struct vfi_endpoint *ep, struct vfi_source *source)
+{
+	if (vfi_peer_of_source(ep, source))
+		return false;
+	const struct vfi_peer *peer = vfi_peer_known(ep, source->port.nonce);
+	return peer && peer->again;
 }
 
 void vfi_peer_busy(struct vfi_endpoint *ep, struct vfi_peer *peer)

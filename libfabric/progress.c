@@ -1,23 +1,45 @@
 /* Progress: messages that have come, what waits for room, and peers that are gone. */
 #include "vshmem_fi.h"
 
+#include "../transport/tuning.h"
+
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Messages taken in one go, and pieces sent in one: so that both directions go on at once, and
  * others make progress, too. */
 #define AT_ONCE 32
 #define PIECES  4
 
-static void handle(struct vfi_endpoint *ep, const struct vshmem_message *received)
+/* Looks after which all lanes were looked at, 16 at a time; and messages that are taken before
+ * something is closed, from peers that go on sending. */
+#define ALL_LANES 512
+#define ALL       (1 << 16)
+
+/* Messages that their sender waits for an answer to. */
+static bool is_answered(const struct vfi_incoming *message)
+{
+	uint8_t operation = message->operation;
+	if (operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
+		return message->header.flags & VFI_WIRE_ACK;
+	return operation == VFI_READY_TO_SEND
+	        || (operation >= VFI_PUT && operation <= VFI_ATOMIC);
+}
+
+/* False: it stays where it is, for it cannot be answered yet. */
+static bool handle(struct vfi_endpoint *ep, const struct vshmem_message *received)
 {
 	struct vfi_incoming message = { .operation = received->tag };
 	message.source = vfi_source_of(ep, received->lane);
 	if (!message.source || received->bytes < sizeof(message.header))
-		return;
+		return true;
 	memcpy(&message.header, received->text, sizeof(message.header));
 	message.payload = (const uint8_t *)received->text + sizeof(message.header);
 	message.header.bytes = received->bytes - (uint32_t)sizeof(message.header);
+	if (!message.source->peer && is_answered(&message) && vfi_peer_awaited(ep, message.source))
+		return false;
 	switch (message.operation) {
 	case VFI_EAGER:
 	case VFI_EAGER_TAGGED:
@@ -32,6 +54,7 @@ static void handle(struct vfi_endpoint *ep, const struct vshmem_message *receive
 		if (message.operation >= VFI_PUT && message.operation <= VFI_ONE_SIDED_LAST)
 			vfi_rma_arrived(ep, &message);
 	}
+	return true;
 }
 
 /* A port is gone, or what its owner writes makes no sense. */
@@ -57,36 +80,54 @@ static void sender_gone(struct vfi_endpoint *ep, uint32_t client, int rc)
 		if (rc == -EPIPE && still)
 			continue;
 		source->known = rc != -EPIPE;
-		lose(ep, source->port.nonce, rc == -EPIPE ? FI_ECONNRESET : FI_EIO, -rc);
+		const struct vfi_peer *peer = vfi_peer_known(ep, source->port.nonce);
+		int gone = peer && peer->lane && vshmem_lane_closed(peer->lane) ? FI_ESHUTDOWN
+		                                                                  : FI_ECONNRESET;
+		lose(ep, source->port.nonce, rc == -EPIPE ? gone : FI_EIO, -rc);
 	}
+}
+
+/* 1: one was taken; 0: none is there; else it was a sender's end, or has to wait. */
+static int take(struct vfi_endpoint *ep, uint32_t looks)
+{
+	struct vshmem_message message;
+	int rc = vshmem_receive_soon(ep->port, &message, looks);
+	if (rc == 1) {
+		if (!handle(ep, &message))
+			return -EAGAIN;
+		vshmem_receive_done(ep->port, &message);
+	} else if (rc == -EPIPE || rc == -EBADMSG) {
+		sender_gone(ep, message.lane, rc);
+	}
+	return rc;
 }
 
 /* A caller that waits for one message, and gets it, returns at once. Only when the next one is
  * there already as soon as it is looked for again are more taken in one go. */
 static int receive(struct vfi_endpoint *ep)
 {
-	struct vshmem_message message;
 	int taken;
 	for (taken = 0; taken < AT_ONCE; taken++) {
-		int rc = vshmem_receive(ep->port, &message);
+		int rc = take(ep, 1);
 		if (rc == 0) {
 			ep->many = taken > 1;
 			break;
 		}
-		if (rc == 1) {
-			handle(ep, &message);
-			vshmem_receive_done(ep->port, &message);
-			if (!ep->many) {
-				ep->many = true;
-				return 1;
-			}
-		} else if (rc == -EPIPE || rc == -EBADMSG) {
-			sender_gone(ep, message.lane, rc);
-		} else {
-			break;
+		if (rc == 1 && !ep->many) {
+			ep->many = true;
+			return 1;
 		}
+		if (rc != 1 && rc != -EPIPE && rc != -EBADMSG)
+			break;
 	}
 	return taken;
+}
+
+static void take_all(struct vfi_endpoint *ep)
+{
+	int rc = 1;
+	for (int taken = 0; taken < ALL && (rc == 1 || rc == -EPIPE || rc == -EBADMSG); taken++)
+		rc = take(ep, ALL_LANES);
 }
 
 /* Peers with something in their queues. Those that still have are entered again. */
@@ -109,12 +150,33 @@ static int push(struct vfi_endpoint *ep)
 	return done;
 }
 
-/* Some ten times a second: peers whose process or domain has ended. */
+/* Peers that have closed their endpoint, or whose process or domain has ended. What one had sent
+ * before that may end what is under way with it, so it is taken first. */
+static void fail_ended(struct vfi_endpoint *ep)
+{
+	bool some = false;
+	for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next) {
+		if (peer->error || !peer->lane)
+			continue;
+		peer->ended = vshmem_lane_closed(peer->lane) ? FI_ESHUTDOWN
+			: vshmem_lane_alive(peer->lane)      ? 0
+							     : FI_ECONNRESET;
+		some |= peer->ended != 0;
+	}
+	if (some)
+		take_all(ep);
+	for (struct vfi_peer *peer = ep->peers; some && peer; peer = peer->next)
+		if (!peer->error && peer->ended)
+			vfi_peer_fail(ep, peer, peer->ended, EPIPE);
+}
+
+/* Some ten times a second. */
 static void look_after_peers(struct vfi_endpoint *ep)
 {
+	fail_ended(ep);
+	if (vshmem_port_grow(ep->port) < 0)
+		vfi_say("the pool has no memory for more lanes of a port: some peers cannot send to this process. Make the pool larger");
 	for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next) {
-		if (!peer->error && peer->lane && !vshmem_lane_alive(peer->lane))
-			vfi_peer_fail(ep, peer, FI_ECONNRESET, EPIPE);
 		if (peer->error && !peer->receives_failed) {
 			peer->receives_failed = true;
 			vfi_directed_fail(ep, peer->address.nonce, peer->error, peer->prov_errno);
@@ -137,9 +199,12 @@ static void look_after_peers(struct vfi_endpoint *ep)
 
 int vfi_progress(struct vfi_endpoint *ep)
 {
-	/* Another thread that is here makes the progress. */
-	if (!vfi_try_lock(ep->domain, &ep->lock))
+	/* Another thread that is here makes the progress, if it has a CPU: with more threads than
+	 * CPUs those that look in vain would keep it from one. */
+	if (!vfi_try_lock(ep->domain, &ep->lock)) {
+		sched_yield();
 		return 0;
+	}
 	int events = 0;
 	if (ep->enabled) {
 		events = receive(ep);
@@ -153,6 +218,48 @@ int vfi_progress(struct vfi_endpoint *ep)
 	return events;
 }
 
+/* One thread gives the CPU away for all. */
+static void give_way(struct vfi_domain *domain, int events)
+{
+	if (vfi_try_lock(domain, &domain->backoff_lock)) {
+		vshmem_backoff(&domain->backoff, events);
+		vfi_unlock(domain, &domain->backoff_lock);
+	}
+}
+
+void vfi_settle(struct vfi_endpoint *ep, uint64_t linger)
+{
+	uint64_t since = vshmem_ticks();
+	bool waits = false;
+	/* What a parent has is not its child's to read. */
+	if (!ep->enabled || ep->domain->opened_by != getpid())
+		return;
+	do {
+		vfi_lock(ep->domain, &ep->lock);
+		take_all(ep);
+		fail_ended(ep);
+		int events = push(ep) + vfi_rma_progress(ep);
+		waits = false;
+		for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next)
+			waits |= peer->waiting.first != NULL;
+		vfi_unlock(ep->domain, &ep->lock);
+		if (events)
+			since = vshmem_ticks();
+		if (waits && linger)
+			give_way(ep->domain, events);
+	} while (waits && vshmem_ticks() - since < linger);
+}
+
+void vfi_settle_all(struct vfi_domain *domain)
+{
+	if (domain->threads)
+		pthread_rwlock_rdlock(&domain->enabled.lock);
+	for (uint32_t nth = 0; nth < domain->enabled.count; nth++)
+		vfi_settle(domain->enabled.endpoints[nth], 0);
+	if (domain->threads)
+		pthread_rwlock_unlock(&domain->enabled.lock);
+}
+
 int vfi_progress_bound(struct vfi_domain *domain, struct vfi_bound *bound)
 {
 	int events = 0;
@@ -162,10 +269,6 @@ int vfi_progress_bound(struct vfi_domain *domain, struct vfi_bound *bound)
 		events += vfi_progress(bound->endpoints[nth]);
 	if (domain->threads)
 		pthread_rwlock_unlock(&bound->lock);
-	/* One thread gives the CPU away for all. */
-	if (vfi_try_lock(domain, &domain->backoff_lock)) {
-		vshmem_backoff(&domain->backoff, events);
-		vfi_unlock(domain, &domain->backoff_lock);
-	}
+	give_way(domain, events);
 	return events;
 }

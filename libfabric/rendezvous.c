@@ -96,7 +96,7 @@ static bool read_in_pool(const struct vfi_endpoint *ep, const struct vfi_peer *p
 	vfi_scatter(receive->operation.out.parts, (size_t)receive->operation.out.count, 0,
 		(const char *)domain->base + place.offset, wanted);
 	/* Until then the memory was nobody else's. */
-	return vshmem_lane_alive(peer->lane);
+	return vshmem_lane_alive(peer->lane) && !vshmem_lane_closed(peer->lane);
 }
 
 static void receive_failed(

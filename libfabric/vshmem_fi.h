@@ -32,6 +32,7 @@
 #include "../transport/backoff.h"
 #include "../transport/domains.h"
 #include "copy.h"
+#include "core.h"
 #include "cross_memory.h"
 #include "offers.h"
 #include "operations.h"
@@ -73,6 +74,15 @@ struct vfi_fabric {
 	uint32_t used;
 };
 
+/* Endpoints of a completion queue or a counter, for which progress is made when it is read, of an
+ * address vector or of a domain. They are bound and closed while other threads are there: the lock
+ * is taken around an endpoint's. */
+struct vfi_bound {
+	pthread_rwlock_t lock;
+	struct vfi_endpoint **endpoints;
+	uint32_t count;
+};
+
 struct vfi_domain {
 	struct fid_domain fid;
 	struct vfi_fabric *fabric;
@@ -84,21 +94,14 @@ struct vfi_domain {
 	bool threads; /* locks are taken */
 	int mr_mode; /* FI_MR_VIRT_ADDR and FI_MR_PROV_KEY, as far as they were asked for */
 	uint32_t used; /* by what was opened in it */
+	pid_t opened_by;
 	pthread_mutex_t lock;
 	pthread_mutex_t backoff_lock;
 	struct vshmem_backoff backoff;
 	struct vshmem_domains domains; /* of the peers */
 	uint32_t expected; /* peers that an address vector was opened for */
 	struct vfi_memory *memory; /* memory.c */
-};
-
-/* Endpoints of a completion queue or a counter, for which progress is made when it is read, or of
- * an address vector. They are bound and closed while other threads are there: the lock is taken
- * around an endpoint's. */
-struct vfi_bound {
-	pthread_rwlock_t lock;
-	struct vfi_endpoint **endpoints;
-	uint32_t count;
+	struct vfi_bound enabled; /* endpoints that others know of */
 };
 
 /* An address vector. An fi_addr_t is an index, in a table and in a map. */
@@ -158,6 +161,8 @@ struct vfi_peer {
 	uint32_t piece; /* bytes of a piece of a longer one, with its header */
 	uint32_t most; /* bytes of a message with its header */
 	int error, prov_errno; /* FI_E... since it is gone; 0 */
+	int ended; /* the same, as soon as it is known; what it had sent is taken first */
+	uint64_t again; /* its port had no lane: ticks when it was asked; 0 */
 	uint32_t under_way; /* operations in the table of tokens */
 	uint32_t answers; /* headers that wait for room */
 	bool receives_failed; /* receives that are directed to it have failed, too */
@@ -255,26 +260,6 @@ int vfi_no_bind(struct fid *fid, struct fid *bound, uint64_t flags);
 int vfi_no_control(struct fid *fid, int command, void *argument);
 int vfi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 
-/* core.c: functions of the libfabric that has loaded this. */
-struct vfi_core {
-	uint32_t (*version)(void);
-	struct fi_info *(*dupinfo)(const struct fi_info *info);
-	void (*freeinfo)(struct fi_info *info);
-	int (*param_define)(const struct fi_provider *provider, const char *name,
-		enum fi_param_type type, const char *help, ...);
-	int (*param_get)(struct fi_provider *provider, const char *name, void *value);
-	void (*log)(const struct fi_provider *provider, enum fi_log_level level,
-		enum fi_log_subsys subsystem, const char *function, int line, const char *format,
-		...);
-	int (*log_enabled)(const struct fi_provider *provider, enum fi_log_level level,
-		enum fi_log_subsys subsystem);
-};
-extern struct vfi_core vfi_core;
-/* Finds them, by an address in it. */
-bool vfi_core_find(const void *caller);
-void vfi_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
 /* state.c: parameters, the pool of this process, sentences. */
 /* A sentence for who runs the program: standard error, and the log. */
 void vfi_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -344,11 +329,14 @@ void vfi_remote_free(struct vfi_endpoint *ep, struct vfi_peer *peer);
 
 /* peer.c */
 /* The peer of an address, with its lane claimed. 0, or -FI_E...: -FI_EINVAL (no such address),
- * -FI_ENOMEM (no lane to be had). A peer that is gone is a peer, with peer->error set. */
+ * -FI_EAGAIN (no lane until it has made more), -FI_ENOMEM (none to be had). A peer that is gone is
+ * a peer, with peer->error set. */
 int vfi_peer_of(struct vfi_endpoint *ep, fi_addr_t addr, struct vfi_peer **peer);
 /* That of a port that a message names, to be answered; NULL: it cannot be. */
 struct vfi_peer *vfi_peer_of_port(struct vfi_endpoint *ep, const struct vshmem_address *port);
 struct vfi_peer *vfi_peer_of_source(struct vfi_endpoint *ep, struct vfi_source *source);
+/* Whether a message cannot be answered yet: its sender's port has no lane, and will have one. */
+bool vfi_peer_awaited(struct vfi_endpoint *ep, struct vfi_source *source);
 /* One that is known already, by the nonce of its port; NULL. */
 struct vfi_peer *vfi_peer_known(struct vfi_endpoint *ep, uint64_t nonce);
 /* A message of one part now. -EAGAIN: it has to wait (with the others that do); else the peer is
@@ -457,6 +445,11 @@ int vfi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum 
 int vfi_progress(struct vfi_endpoint *ep);
 /* That of all endpoints of a queue or counter; gives the CPU away where there was none. */
 int vfi_progress_bound(struct vfi_domain *domain, struct vfi_bound *bound);
+/* Before something is closed: takes what has come, and sends what waits for room as long as those
+ * who are to get it read on, or LINGER ticks without that. */
+void vfi_settle(struct vfi_endpoint *ep, uint64_t linger);
+/* The same for all endpoints of a domain, without waiting. */
+void vfi_settle_all(struct vfi_domain *domain);
 
 /* wait.c: descriptors that become readable. */
 int vfi_wait_open(struct vfi_domain *domain, enum fi_wait_obj kind, struct vfi_wait **wait);

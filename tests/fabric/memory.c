@@ -256,6 +256,7 @@ static void read_only(void)
 	finish(&port, &get);
 	must(memcmp(got, "as it is", 8) == 0, "it says %.8s", got);
 	close_region(&small);
+	together();
 	/* Now the key is nobody's. */
 	struct operation late = { 0 };
 	if (fi_read(port.ep, got, 8, NULL, port.at[next], 0, 77, &late) == 0) {

@@ -66,6 +66,16 @@ if [ -e build/fabric/messages ]; then
 		[ "$fabric" != vshmem ] || check "shmem, $n processes, the heap in the pool" ours 120 "$n" shmem pool
 	done
 	[ "$amount" = quick ] || check "more than 4 GiB in a message" ours 120 2 messages huge
+	# Where their waits were not yields, these took minutes.
+	check "threads, 24 of each of 2 processes" ours 120 2 threads 24
+	if [ "$fabric" = vshmem ]; then
+		few() { FI_VSHMEM_PEERS=8 ours 120 "$@"; }
+		check "20 endpoints of each process, and ports with 8 lanes" few 2 contexts
+		check "one that closes: what lies there is done" ours 60 2 leaving done
+		check "  what it has sent arrives" ours 60 2 leaving sent
+		check "  it is told from one that has died" ours 60 2 leaving closed
+		check "  its answers count when it has ended" ours 60 2 leaving answered
+	fi
 else
 	skipped "the programs over libfabric are not built (libfabric-dev; scripts/setup fabric)"
 fi

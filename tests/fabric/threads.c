@@ -1,5 +1,6 @@
-/* Four threads of each rank on one endpoint at once: messages of their own tags, puts and atomic
+/* Threads of each rank on one endpoint at once: messages of their own tags, puts and atomic
  * operations to places of their own, all completions read by any thread that looks.
+ *   threads RANK RANKS ADDRESS PORT [MANY]    so many of them (4), which then never yield
  */
 #include <pthread.h>
 #include <sched.h>
@@ -7,11 +8,12 @@
 
 #include "endpoint.h"
 
-enum { THREADS = 4, ROUNDS = 150, SPAN = 70000 };
+enum { THREADS = 64, ROUNDS = 600, SPAN = 70000 };
 
 static struct endpoint port;
 static struct region region;
-static int next, previous;
+static int next, previous, yields = 1;
+static unsigned threads_here = 4, rounds;
 
 /* Completions are counted by the thread that reads them: one completes one. */
 struct waiting {
@@ -38,7 +40,8 @@ static void read_some(void)
 static void await(struct waiting *waiting)
 {
 	while (!__atomic_load_n(&waiting->done, __ATOMIC_ACQUIRE))
-		read_some(), sched_yield();
+		if (read_some(), yields)
+			sched_yield();
 	waiting->done = 0;
 }
 
@@ -58,7 +61,7 @@ static void *talk(void *argument)
 	struct waiting sent = { 0 }, received = { 0 }, put = { 0 }, got = { 0 }, added = { 0 };
 	uint64_t one = 1, here = region.addresses[next] + 64 + thread * (uint64_t)SPAN,
 		 key = region.keys[next];
-	for (unsigned round = 0; round < ROUNDS; round++) {
+	for (unsigned round = 0; round < rounds; round++) {
 		size_t bytes = sizes[(round + thread) % 4];
 		fill(out, bytes, (unsigned)rank * THREADS + thread, round);
 		until_taken(
@@ -84,7 +87,12 @@ static void *talk(void *argument)
 
 int main(int argc, char **argv)
 {
-	ranks_begin(argc, argv);
+	if (ranks_begin(argc, argv)) {
+		threads_here = (unsigned)atoi(argv[5]);
+		yields = 0;
+	}
+	must(threads_here >= 1 && threads_here <= THREADS, "at most %d threads", THREADS);
+	rounds = ROUNDS / threads_here;
 	next = (rank + 1) % ranks;
 	previous = (rank + ranks - 1) % ranks;
 	struct wants wants = { .caps = FI_TAGGED | FI_RMA | FI_ATOMIC,
@@ -97,14 +105,14 @@ int main(int argc, char **argv)
 		open_region(
 			&port, &region, FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 5);
 		pthread_t threads[THREADS];
-		for (uintptr_t thread = 0; thread < THREADS; thread++)
+		for (uintptr_t thread = 0; thread < threads_here; thread++)
 			must(pthread_create(&threads[thread], NULL, talk, (void *)thread) == 0,
 				"no thread");
-		for (int thread = 0; thread < THREADS; thread++)
+		for (unsigned thread = 0; thread < threads_here; thread++)
 			pthread_join(threads[thread], NULL);
 		together();
 		uint64_t counted = *(uint64_t *)region.memory;
-		must(counted == THREADS * ROUNDS || !(port.info->caps & FI_ATOMIC), "%lu additions",
+		must(counted == threads_here * rounds || !(port.info->caps & FI_ATOMIC), "%lu additions",
 			(unsigned long)counted);
 		passed("threads");
 		close_region(&region);

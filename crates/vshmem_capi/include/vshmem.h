@@ -11,17 +11,14 @@
  */
 #ifndef VSHMEM_H
 #define VSHMEM_H
-
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/sem.h>
 #include <sys/uio.h>
 #include <time.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
-
 typedef struct vshmem_pool vshmem_pool;
 typedef struct vshmem_port vshmem_port;
 typedef struct vshmem_lane vshmem_lane;
@@ -105,8 +102,7 @@ int vshmem_release(vshmem_pool *pool, void *memory);
 int vshmem_id(const vshmem_pool *pool, const void *memory);
 /* Attaches memory or a segment by its id, if it has so many bytes. vshmem_release gives it back. */
 int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
-/* 1: only this process's user may open the pool, by owner and mode of the open file or device;
- * 0: others may. In other guests, and on the host, those of their own device count. */
+/* 1: only this user may open the pool here, by owner and mode of the open file or device; 0: not. */
 int vshmem_private(const vshmem_pool *pool);
 /* Attaches that the pool has room for, of all processes: a claimed lane is one, held memory too. */
 uint32_t vshmem_attaches(const vshmem_pool *pool);
@@ -329,6 +325,9 @@ struct vshmem_sender {
 	uint64_t mark;
 	uint32_t client;
 };
+/* To be called now and then: where senders have found no lane, it makes twice as many, and returns
+ * 1; 0: nobody has asked. -ENOSPC, -ENOMEM: the pool has no room; those that ask are told so. */
+int vshmem_port_grow(vshmem_port *port);
 /* Who sends on a lane, as it says. -ENOENT: nobody. */
 int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender);
 
@@ -338,6 +337,7 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 
 /* Errors:
  * -EAGAIN: no room yet; of vshmem_lane_claim: all lanes of the port are taken.
+ * -ENOSPC: all lanes of the port are taken, and the pool has no memory for more.
  * -EMSGSIZE: longer than vshmem_lane_most_bytes says.
  * -ENOENT: the port is gone.
  * -ENOMEM: the pool's table of attaches is full.
@@ -347,7 +347,7 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 /* Examples: letters.c */
 
 /* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything
- * else. -ENOENT: the port is gone; -EAGAIN: all its lanes are taken; -ENOMEM, -EIO. */
+ * else. -EAGAIN: all are taken, until the port's owner has called vshmem_port_grow. */
 int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
 	uint64_t mark, vshmem_lane **lane);
 /* Gives the lane back; what was sent is still read. */
@@ -370,6 +370,8 @@ void vshmem_lane_rest(vshmem_lane *lane);
 int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
+/* 1: the receiver has closed its port; 0: it has not, dead or alive. */
+int vshmem_lane_closed(const vshmem_lane *lane);
 
 /* Teams: barrier, broadcast, reduction and exchange of blocks for a fixed number of members.
  *
@@ -490,10 +492,8 @@ int vshmem_team_poll_alltoall(vshmem_team *team, struct vshmem_started *started,
 	const void *given, void *got, size_t bytes);
 int vshmem_team_poll_broadcast(vshmem_team *team, struct vshmem_started *started, uint32_t root,
 	void *data, size_t bytes);
-/* What this member has is in RESULT. */
 int vshmem_team_poll_allreduce_by(vshmem_team *team, struct vshmem_started *started, void *result,
 	size_t count, size_t unit, vshmem_combine *combine, void *argument);
-
 #ifdef __cplusplus
 }
 #endif

@@ -9,7 +9,7 @@ use vshmem_mem::copy_past_cache;
 
 use crate::answer;
 use crate::pool::{Pool, share};
-use crate::port::{Address, Receiver};
+use crate::port::{Address, PORTS, Receiver};
 
 /// `vshmem_lane`.
 #[derive(Debug)]
@@ -22,12 +22,29 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// Claims a lane of a port, or of one of those that follow it.
     fn claim(
+        pool: &Arc<Pool>,
+        mut to: Address,
+        own: Option<&Receiver>,
+        mark: u64,
+    ) -> Result<Self, Errno> {
+        for _ in 0..PORTS {
+            match Self::claim_there(Arc::clone(pool), to, own, mark)? {
+                Ok(lane) => return Ok(lane),
+                Err((id, nonce)) => to = Address { id, nonce, ..to },
+            }
+        }
+        Err(Errno::IO)
+    }
+
+    /// A lane of this port, or where the receiver has more of them.
+    fn claim_there(
         pool: Arc<Pool>,
         to: Address,
         own: Option<&Receiver>,
         mark: u64,
-    ) -> Result<Self, Errno> {
+    ) -> Result<Result<Self, (u32, u64)>, Errno> {
         let id = i32::try_from(to.id).map_err(|_| Errno::INVAL)?;
         let gone = |errno| {
             if errno == Errno::INVAL || errno == Errno::IDRM { Errno::NOENT } else { errno }
@@ -38,12 +55,15 @@ impl Lane {
         let (port_id, nonce) = own.map_or((0, 0), Receiver::identity);
         let who = Identity { client, port: port_id, nonce, mark };
         let claimed = Outbound::claim(lane.pool.map(), port.offset, port.bytes, to.nonce, who);
-        lane.outbound = Some(claimed.map_err(|error| match error {
-            ClaimError::Gone => Errno::NOENT,
-            ClaimError::Full => Errno::AGAIN,
-            ClaimError::Corrupt => Errno::IO,
-        })?);
-        Ok(lane)
+        lane.outbound = Some(match claimed {
+            Ok(outbound) => outbound,
+            Err(ClaimError::Elsewhere { id, nonce }) => return Ok(Err((id, nonce))),
+            Err(ClaimError::Gone) => return Err(Errno::NOENT),
+            Err(ClaimError::Full) => return Err(Errno::AGAIN),
+            Err(ClaimError::NoMore) => return Err(Errno::NOSPC),
+            Err(ClaimError::Corrupt) => return Err(Errno::IO),
+        });
+        Ok(Ok(lane))
     }
 
     #[inline]
@@ -86,7 +106,7 @@ pub unsafe extern "C" fn vshmem_lane_claim(
 ) -> c_int {
     // SAFETY: the caller passes a pool's handle, an address, and an open port or null.
     let (pool, to, own) = unsafe { (share(pool), *to, own.as_ref()) };
-    answer(pool.and_then(|pool| Lane::claim(pool, to, own, mark)).map(|claimed| {
+    answer(pool.and_then(|pool| Lane::claim(&pool, to, own, mark)).map(|claimed| {
         // SAFETY: the caller passes a place for the handle.
         unsafe { lane.write(Box::into_raw(Box::new(claimed))) };
         0
@@ -273,4 +293,14 @@ pub unsafe extern "C" fn vshmem_lane_alive(lane: *const Lane) -> c_int {
     // SAFETY: the caller passes an open lane.
     let lane = unsafe { &*lane };
     lane.outbound.as_ref().is_some_and(|outbound| lane.pool.may_act(outbound.owner())).into()
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_lane_closed(lane: *const Lane) -> c_int {
+    // SAFETY: the caller passes an open lane.
+    unsafe { &*lane }.outbound.as_ref().is_none_or(Outbound::is_closed).into()
 }

@@ -40,6 +40,9 @@ pub struct Sender {
     client: u32,
 }
 
+/// Ports that one receiver has at most; each has twice the lanes of the one before.
+pub const PORTS: usize = 13;
+
 /// `vshmem_port`.
 #[derive(Debug)]
 pub struct Receiver {
@@ -47,25 +50,94 @@ pub struct Receiver {
     /// Segment that it lies in.
     id: i32,
     port: Port,
+    /// With the lanes of senders that found none in those before, each with its segment.
+    more: Vec<(i32, Port)>,
+    /// Which of them is looked at, 0 for the first port.
+    turn: usize,
+    /// Its bytes, and those of a lane, at most.
+    budget: u64,
+    most: u32,
     /// What was received last.
     message: Option<Inbound>,
 }
 
+/// A port in memory that this process takes for it.
+fn port_within(pool: &Pool, lanes: u32, budget: u64, most: u32) -> Result<(i32, Port), Errno> {
+    let shape = Shape::within(lanes, budget, most).ok_or(Errno::INVAL)?;
+    let held = pool.hold(shape.bytes(), 0)?;
+    let made = nonce().and_then(|nonce| {
+        let me = pool.session()?.client().client_id().word();
+        Port::make(pool.map(), held.offset, shape, nonce, me).ok_or(Errno::IO)
+    });
+    if made.is_err() {
+        let _ = pool.detach(held.id);
+    }
+    made.map(|port| (held.id, port))
+}
+
 impl Receiver {
     fn make(pool: Arc<Pool>, senders: u32, budget: u64, most: u32) -> Result<Self, Errno> {
-        let shape = Shape::within(senders, budget, most).ok_or(Errno::INVAL)?;
-        let held = pool.hold(shape.bytes(), 0)?;
-        let made = nonce().and_then(|nonce| {
-            let me = pool.session()?.client().client_id().word();
-            Port::make(pool.map(), held.offset, shape, nonce, me).ok_or(Errno::IO)
-        });
-        match made {
-            Ok(port) => Ok(Self { pool, id: held.id, port, message: None }),
-            Err(errno) => {
-                let _ = pool.detach(held.id);
-                Err(errno)
+        let (id, port) = port_within(&pool, senders, budget, most)?;
+        Ok(Self { pool, id, port, more: Vec::new(), turn: 0, budget, most, message: None })
+    }
+
+    fn current(&mut self) -> &mut Port {
+        match self.turn {
+            0 => &mut self.port,
+            nth => &mut self.more[nth - 1].1,
+        }
+    }
+
+    /// The number of the first lane of the port whose turn it is: those of all ports are counted
+    /// through.
+    fn first_lane(&self, turn: usize) -> u32 {
+        let ports = std::iter::once(&self.port).chain(self.more.iter().map(|(_, port)| port));
+        ports.take(turn).map(|port| port.shape().lanes()).sum()
+    }
+
+    /// Looks at each port, beginning with the one after the last that had something.
+    #[cold]
+    fn receive_in_turn(&mut self, looks: u32) -> Received {
+        let pool = Arc::clone(&self.pool);
+        for _ in 0..=self.more.len() {
+            self.turn = (self.turn + 1) % (self.more.len() + 1);
+            match self.current().receive(looks, |name| pool.may_act(name)) {
+                Received::Empty => {}
+                found => return found,
             }
         }
+        Received::Empty
+    }
+
+    fn sender(&self, lane: u32) -> Option<Identity> {
+        let first_of = |turn| self.first_lane(turn);
+        let turn = (0..=self.more.len()).rev().find(|&turn| lane >= first_of(turn))?;
+        let port = if turn == 0 { &self.port } else { &self.more[turn - 1].1 };
+        port.sender(lane - first_of(turn))
+    }
+
+    /// Makes another port where senders have asked for more lanes; whether it has.
+    fn grow(&mut self) -> Result<bool, Errno> {
+        let may_grow = self.more.len() + 1 < PORTS;
+        let last = self.more.last_mut().map_or(&mut self.port, |(_, port)| port);
+        if !last.is_asked_for_more() {
+            return Ok(false);
+        }
+        let lanes = 2 * last.shape().lanes();
+        let mut made = Err(Errno::NOSPC);
+        let mut budget = self.budget;
+        while may_grow && made.is_err() {
+            made = port_within(&self.pool, lanes, budget, self.most);
+            // What is left may be less than its share.
+            let full = matches!(made, Err(errno) if [Errno::NOSPC, Errno::NOMEM].contains(&errno));
+            budget /= 2;
+            if !full || Shape::within(lanes, budget, self.most).is_none() {
+                break;
+            }
+        }
+        last.lead_on(made.as_ref().ok().map(|(id, port)| (*id as u32, port.nonce())));
+        self.more.push(made?);
+        Ok(true)
     }
 
     /// What a sender tells of it.
@@ -76,7 +148,17 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        let _ = self.pool.detach(self.id);
+        // In a child the ports still belong to its parent.
+        let is_ours = self.pool.session().is_ok();
+        let first = (self.id, &self.port);
+        for (id, port) in
+            std::iter::once(first).chain(self.more.iter().map(|(id, port)| (*id, port)))
+        {
+            if is_ours {
+                port.close();
+            }
+            let _ = self.pool.detach(id);
+        }
     }
 }
 
@@ -158,11 +240,19 @@ pub unsafe extern "C" fn vshmem_receive_soon(
     let receiver = unsafe { &mut *port };
     let pool = &receiver.pool;
     let ended = |who: Identity, errno: Errno| (who, -errno.raw_os_error());
-    let (who, result) = match receiver.port.receive(looks, |name| pool.may_act(name)) {
+    let looked = if receiver.more.is_empty() {
+        receiver.port.receive(looks, |name| pool.may_act(name))
+    } else {
+        receiver.receive_in_turn(looks)
+    };
+    let (who, result) = match looked {
         Received::Message(found) => {
             receiver.message = Some(found);
             let text = receiver.pool.address(found.at).cast_const().cast();
-            let Inbound { lane, bytes, tag, .. } = found;
+            let Inbound { mut lane, bytes, tag, .. } = found;
+            if receiver.turn != 0 {
+                lane += receiver.first_lane(receiver.turn);
+            }
             // SAFETY: the caller passes a place for the message.
             unsafe { message.write(Message { text, bytes, lane, tag }) };
             return 1;
@@ -187,8 +277,18 @@ pub unsafe extern "C" fn vshmem_receive_done(port: *mut Receiver, _message: *con
     // SAFETY: the caller passes an open port that no other thread uses now.
     let receiver = unsafe { &mut *port };
     if let Some(message) = receiver.message.take() {
-        receiver.port.release(&message);
+        receiver.current().release(&message);
     }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_port_grow(port: *mut Receiver) -> c_int {
+    // SAFETY: the caller passes an open port that no other thread uses now.
+    answer(unsafe { &mut *port }.grow().map(c_int::from))
 }
 
 /// See vshmem.h.
@@ -202,7 +302,7 @@ pub unsafe extern "C" fn vshmem_sender(
     sender: *mut Sender,
 ) -> c_int {
     // SAFETY: the caller passes an open port.
-    let found = unsafe { (*port).port.sender(lane) };
+    let found = unsafe { (*port).sender(lane) };
     answer(found.ok_or(Errno::NOENT).map(|who| {
         let Identity { client, port: id, nonce, mark } = who;
         // To be shown: nothing is decided by it.

@@ -2,8 +2,8 @@
 
 use vshmem_mem::OutOfPool;
 
-/// Written last when a port is made: "VSHPORT" and the version of this layout.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"VSHPORT\x02");
+/// Written last when a port is made: "VSHPORT" and the version of this layout. 0 once it is closed.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"VSHPORT\x03");
 
 /// Magic.
 pub(crate) const MAGIC_AT: u64 = 0;
@@ -15,6 +15,14 @@ pub(crate) const SHAPE_AT: u64 = 16;
 pub(crate) const OWNER_AT: u64 = 24;
 /// Raised with each claim: the receiver then looks the lanes over.
 pub(crate) const CLAIMS_AT: u64 = 64;
+/// Raised by a sender that has found no lane.
+pub(crate) const ASKED_AT: u64 = 72;
+/// Nonce of the port where the receiver has more lanes.
+pub(crate) const NEXT_NONCE_AT: u64 = 80;
+/// Id of the segment that it lies in, written after its nonce; 0: there is none, [`NO_MORE`].
+pub(crate) const NEXT_AT: u64 = 88;
+/// The receiver has no memory for more lanes.
+pub(crate) const NO_MORE: u64 = u64::MAX;
 
 /// The lanes' control blocks.
 const LANES_AT: u64 = 4096;

@@ -6,8 +6,9 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_wire::Cell;
 
 use crate::layout::{
-    CLAIM, CLAIMS_AT, FREE, GAP, HEAD, Header, Identity, LEFT, LINE, MAGIC, MAGIC_AT, NONCE_AT,
-    OWNER_AT, READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
+    ASKED_AT, CLAIM, CLAIMS_AT, FREE, GAP, HEAD, Header, Identity, LEFT, LINE, MAGIC, MAGIC_AT,
+    NEXT_AT, NEXT_NONCE_AT, NO_MORE, NONCE_AT, OWNER_AT, READY, SENDER_MARK, SENDER_NONCE,
+    SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
 };
 
 /// A lane that a sender has claimed.
@@ -74,6 +75,8 @@ pub struct Port {
     turn: usize,
     idle: u32,
     mask: u64,
+    /// How often senders have asked for more lanes, when that was last looked at.
+    asked: u64,
 }
 
 impl Port {
@@ -89,7 +92,9 @@ impl Port {
         store(NONCE_AT, nonce)?;
         store(SHAPE_AT, shape.pack())?;
         store(OWNER_AT, owner)?;
-        store(CLAIMS_AT, 0)?;
+        for word in [CLAIMS_AT, ASKED_AT, NEXT_NONCE_AT, NEXT_AT] {
+            store(word, 0)?;
+        }
         for lane in 0..shape.lanes() {
             let at = shape.lane_at(lane);
             // Senders of a port that lay here before have claims with other tags.
@@ -102,7 +107,32 @@ impl Port {
         let map = Arc::clone(map);
         let mask = shape.lines() - 1;
         let lanes = Vec::with_capacity(shape.lanes() as usize);
-        Some(Self { map, base, shape, nonce, lanes, claims: 0, turn: 0, idle: 0, mask })
+        Some(Self { map, base, shape, nonce, lanes, claims: 0, turn: 0, idle: 0, mask, asked: 0 })
+    }
+
+    /// Nothing is read any more; senders see that.
+    pub fn close(&self) {
+        let _ = inside(self.map.store(self.base + MAGIC_AT, 0, Ordering::Release));
+    }
+
+    /// Whether a sender has found no lane since this was last asked, and none is free.
+    pub fn is_asked_for_more(&mut self) -> bool {
+        let asked = inside(self.map.load(self.base + ASKED_AT, Ordering::Relaxed)).unwrap_or(0);
+        let before = std::mem::replace(&mut self.asked, asked);
+        asked != before && self.is_full()
+    }
+
+    fn is_full(&self) -> bool {
+        self.lanes.len() == self.shape.lanes() as usize
+    }
+
+    /// Says where senders find more lanes: a segment and the nonce of the port in it. `None`: there
+    /// is no memory for more.
+    pub fn lead_on(&self, next: Option<(u32, u64)>) {
+        let (id, nonce) = next.map_or((NO_MORE, 0), |(id, nonce)| (u64::from(id), nonce));
+        let _ = inside(self.map.store(self.base + NEXT_NONCE_AT, nonce, Ordering::Relaxed));
+        // Pairs with the sender's acquire.
+        let _ = inside(self.map.store(self.base + NEXT_AT, id, Ordering::Release));
     }
 
     /// Its number.
@@ -261,6 +291,10 @@ impl Port {
             if let Some(lane) = self.meet(index) {
                 self.lanes.push(lane);
             }
+        }
+        if self.is_full() {
+            // Those of senders that have left are freed when nothing comes next.
+            self.idle = TIMEOUT;
         }
     }
 

@@ -6,8 +6,9 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_wire::Cell;
 
 use crate::layout::{
-    CLAIM, CLAIMS_AT, FREE, GAP, HEAD, Header, Identity, LEFT, LINE, MAGIC, MAGIC_AT, NONCE_AT,
-    OWNER_AT, READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
+    ASKED_AT, CLAIM, CLAIMS_AT, FREE, GAP, HEAD, Header, Identity, LEFT, LINE, MAGIC, MAGIC_AT,
+    NEXT_AT, NEXT_NONCE_AT, NO_MORE, NONCE_AT, OWNER_AT, READY, SENDER_MARK, SENDER_NONCE,
+    SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
 };
 
 /// Why no lane of a port can be had.
@@ -16,9 +17,20 @@ pub enum ClaimError {
     /// It is not the port that was meant: that one is gone.
     #[error("the port is gone")]
     Gone,
-    /// All lanes are taken.
+    /// All lanes are taken. The receiver has been asked for more.
     #[error("all lanes of the port are taken")]
     Full,
+    /// All lanes are taken, and the receiver has no memory for more.
+    #[error("all lanes of the port are taken, and it can have no more")]
+    NoMore,
+    /// All lanes are taken: the receiver has more of them in another port.
+    #[error("all lanes of the port are taken; port {nonce:x} has more")]
+    Elsewhere {
+        /// Segment of that port.
+        id: u32,
+        /// Its number.
+        nonce: u64,
+    },
     /// What lies there is invalid.
     #[error("the port is corrupt")]
     Corrupt,
@@ -119,7 +131,35 @@ impl Outbound {
             lane.announce(who).ok_or(ClaimError::Corrupt)?;
             return Ok(lane);
         }
-        Err(ClaimError::Full)
+        Err(Self::ask_for_more(map, base).unwrap_or(ClaimError::Corrupt))
+    }
+
+    /// Where the receiver has more lanes; if nowhere, it is asked to make some.
+    fn ask_for_more(map: &Map, base: u64) -> Option<ClaimError> {
+        // Pairs with the receiver's release: the nonce was written before.
+        match inside(map.load(base + NEXT_AT, Ordering::Acquire))? {
+            NO_MORE => Some(ClaimError::NoMore),
+            0 => {
+                Self::raise(map, base + ASKED_AT)?;
+                Self::raise(map, base + CLAIMS_AT)?;
+                Some(ClaimError::Full)
+            }
+            id => {
+                let nonce = inside(map.load(base + NEXT_NONCE_AT, Ordering::Relaxed))?;
+                Some(ClaimError::Elsewhere { id: id as u32, nonce })
+            }
+        }
+    }
+
+    /// Adds 1 to a word that others change, too.
+    fn raise(map: &Map, at: u64) -> Option<()> {
+        for _ in 0..TRIES {
+            let before = inside(map.load(at, Ordering::Relaxed))?;
+            if inside(map.replace(at, before, before.wrapping_add(1)))? {
+                return Some(());
+            }
+        }
+        None
     }
 
     fn announce(&self, who: Identity) -> Option<()> {
@@ -131,20 +171,19 @@ impl Outbound {
         }
         // The receiver has left a zero where the first header comes.
         inside(self.map.store(self.base + at + READY, self.claim.tag, Ordering::Release))?;
-        for _ in 0..TRIES {
-            let claims = inside(self.map.load(self.base + CLAIMS_AT, Ordering::Relaxed))?;
-            let more = claims.wrapping_add(1);
-            if inside(self.map.replace(self.base + CLAIMS_AT, claims, more))? {
-                return Some(());
-            }
-        }
-        None
+        Self::raise(&self.map, self.base + CLAIMS_AT)
     }
 
     /// The receiver, as the pool names it.
     #[must_use]
     pub fn owner(&self) -> u64 {
         self.owner
+    }
+
+    /// Whether the receiver has closed the port: nothing that is sent is read any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        inside(self.map.load(self.base + MAGIC_AT, Ordering::Relaxed)) != Some(MAGIC)
     }
 
     /// The longest message.

@@ -153,6 +153,40 @@ fn lanes_are_limited_and_come_back_when_their_sender_is_gone() {
 }
 
 #[test]
+fn a_sender_without_a_lane_asks_and_is_led_to_more() {
+    let (map, mut port) = port(1, 4096);
+    let _lane = claim(&map, &port, 3).unwrap();
+    assert!(!port.is_asked_for_more(), "nobody has asked");
+    assert_eq!(claim(&map, &port, 4).unwrap_err(), ClaimError::Full);
+    assert_eq!(take(&map, &mut port), None);
+    assert!(port.is_asked_for_more());
+    assert!(!port.is_asked_for_more(), "it was told once");
+    port.lead_on(Some((9, 99)));
+    assert_eq!(claim(&map, &port, 4).unwrap_err(), ClaimError::Elsewhere { id: 9, nonce: 99 });
+    port.lead_on(None);
+    assert_eq!(claim(&map, &port, 4).unwrap_err(), ClaimError::NoMore);
+}
+
+#[test]
+fn a_lane_that_its_sender_has_left_is_freed_before_more_are_made() {
+    let (map, mut port) = port(1, 4096);
+    claim(&map, &port, 3).unwrap().close();
+    assert_eq!(claim(&map, &port, 4).unwrap_err(), ClaimError::Full);
+    assert!(matches!(port.receive(1, |_| true), Received::Left(_)));
+    assert!(!port.is_asked_for_more(), "there is one now");
+    claim(&map, &port, 4).unwrap();
+}
+
+#[test]
+fn a_sender_sees_that_the_port_is_closed() {
+    let (map, port) = port(1, 4096);
+    let lane = claim(&map, &port, 3).unwrap();
+    assert!(!lane.is_closed());
+    port.close();
+    assert!(lane.is_closed());
+}
+
+#[test]
 fn a_sender_whose_slot_has_been_taken_thousands_of_times_since_is_not_taken_for_its_successors() {
     let (map, mut port) = port(2, 4096);
     // As a pool names them: a slot, and how often it has been taken.

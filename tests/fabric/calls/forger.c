@@ -18,7 +18,7 @@ enum { PAGE = 4096, AT_ONCE = 1024 };
 /* Words of a port and of a lane's control block (crates/vshmem_channel/src/layout.rs). */
 enum { PORT_NONCE = 1, PORT_SHAPE = 2 };
 enum { LANES_AT = 4096, LANE_STRIDE = 128, SENDER_PORT = 3, SENDER_NONCE = 4, SENDER_MARK = 5 };
-static const char port_magic[8] = { 'V', 'S', 'H', 'P', 'O', 'R', 'T', 2 };
+static const char port_magic[8] = { 'V', 'S', 'H', 'P', 'O', 'R', 'T', 3 };
 
 static void demand(int holds, const char *what)
 {
