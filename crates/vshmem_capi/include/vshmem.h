@@ -102,7 +102,7 @@ int vshmem_release(vshmem_pool *pool, void *memory);
 int vshmem_id(const vshmem_pool *pool, const void *memory);
 /* Attaches memory or a segment by its id, if it has so many bytes. vshmem_release gives it back. */
 int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
-/* 1: only this user may open the pool here, by owner and mode of the open file or device; 0: not. */
+/* 1: only this user may open the pool here, by owner and mode of the file or device; 0: not so. */
 int vshmem_private(const vshmem_pool *pool);
 /* Attaches that the pool has room for, of all processes: a claimed lane is one, held memory too. */
 uint32_t vshmem_attaches(const vshmem_pool *pool);

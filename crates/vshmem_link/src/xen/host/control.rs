@@ -1,14 +1,14 @@
 //! Making and ending domains: the hypervisor's domctl, whose structures change with its releases.
 //!
-//! Each release numbers its interface and refuses all others, so nothing can be misunderstood. This
-//! one knows that of Xen 4.17 (public/domctl.h, version 0x15).
+//! Each release numbers its interface and refuses all others, so nothing can be misunderstood. Those
+//! of `RELEASES` have what is used here in the same places (public/domctl.h).
 
 use rustix::io::Errno;
 
 use super::hypercall::{Call, Hypervisor, LIST_WORDS};
 
-/// The version of the interface, and the release that has it.
-const INTERFACE: (u32, &str) = (0x15, "4.17");
+/// Releases that this has run on, and their versions of the interface.
+const RELEASES: [((u32, u32), u32); 2] = [((4, 17), 0x15), ((4, 20), 0x17)];
 /// Bytes in front of a request's own structure, and of the whole.
 const HEAD: usize = 16;
 const WHOLE: usize = HEAD + 128;
@@ -42,7 +42,6 @@ impl Request {
     fn new(operation: u32, domid: u16) -> Self {
         let mut request = Self([0; WHOLE]);
         request.put(0, operation);
-        request.put(4, INTERFACE.0);
         request.0[8..10].copy_from_slice(&domid.to_ne_bytes());
         request
     }
@@ -76,6 +75,7 @@ impl Request {
     }
 
     fn ask(&mut self, hypervisor: &Hypervisor) -> Result<i32, Errno> {
+        self.put(4, version_of(release(hypervisor)?).ok_or(Errno::ACCESS)?);
         hypervisor.with_structure(Call::DomainControl, None, &mut self.0, 0)
     }
 }
@@ -86,9 +86,18 @@ pub fn release(hypervisor: &Hypervisor) -> Result<(u32, u32), Errno> {
     Ok((version >> 16, version & 0xffff))
 }
 
-/// The release whose domains this one can make.
-pub fn known_release() -> &'static str {
-    INTERFACE.1
+fn version_of(release: (u32, u32)) -> Option<u32> {
+    RELEASES.iter().find(|(known, _)| *known == release).map(|(_, version)| *version)
+}
+
+/// Whether domains of a release can be made.
+pub fn is_known(release: (u32, u32)) -> bool {
+    version_of(release).is_some()
+}
+
+/// The releases whose domains can be made.
+pub fn known_releases() -> String {
+    RELEASES.map(|((major, minor), _)| format!("{major}.{minor}")).join(" and ")
 }
 
 /// Makes a domain that has nothing yet.
@@ -190,14 +199,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_lie_as_xen_4_17_reads_them() {
+    fn requests_lie_as_xen_reads_them() {
         let request = Request::create(&[7; 16], 1024);
-        assert_eq!((request.get(0), request.get(4), request.domid()), (1, 0x15, 0));
+        assert_eq!((request.get(0), request.domid()), (1, 0));
         assert_eq!(request.get(HEAD), 0); // ssidref
         assert_eq!(request.0[HEAD + 4..HEAD + 20], [7; 16]);
         assert_eq!(request.get(HEAD + 20), 0); // flags: a PV domain
         assert_eq!(request.get(HEAD + 24), 0); // iommu_opts
         assert_eq!(request.get(HEAD + 36), 1024);
-        assert_eq!(request.get(HEAD + 56), 0); // emulation_flags
+        // altp2m_opts of 4.20, and emulation_flags of both.
+        assert_eq!(
+            (request.get(HEAD + 48), request.get(HEAD + 56), request.get(HEAD + 60)),
+            (0, 0, 0)
+        );
     }
 }

@@ -22,7 +22,7 @@ pub enum XenError {
     },
     /// Another hypervisor release.
     #[error(
-        "this is Xen {}.{}, and this release of vshmem makes domains on Xen {} only: the interface changes with each of Xen's releases", found.0, found.1, control::known_release()
+        "this is Xen {}.{}, and this release of vshmem makes domains on Xen {} only: the interface changes with each of Xen's releases", found.0, found.1, control::known_releases()
     )]
     Release {
         /// The hypervisor's.

@@ -63,7 +63,7 @@ fn open_hypervisor() -> Result<Hypervisor, XenError> {
     let hypervisor = Hypervisor::open()
         .map_err(|errno| XenError::NotDom0 { device: "/dev/xen/privcmd", errno })?;
     let found = control::release(&hypervisor).map_err(failed("ask for Xen's release"))?;
-    if format!("{}.{}", found.0, found.1) != control::known_release() {
+    if !control::is_known(found) {
         return Err(XenError::Release { found });
     }
     Ok(hypervisor)
