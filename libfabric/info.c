@@ -29,7 +29,7 @@ static bool tx_fits(const struct fi_tx_attr *tx)
 	return !tx
 	        || (!(tx->caps & ~ALL) && !(tx->op_flags & ~TX_FLAGS)
 	                && !(tx->msg_order & ~(uint64_t)VFI_MSG_ORDER)
-	                && (tx->comp_order & ~(uint64_t)FI_ORDER_DATA) == 0
+	                && (tx->comp_order & ~VFI_ORDER_DATA) == 0
 	                && at_most(tx->inject_size, VFI_INJECT_BYTES)
 	                && at_most(tx->size, VFI_RX_SIZE) && at_most(tx->iov_limit, VFI_IOV_LIMIT)
 	                && at_most(tx->rma_iov_limit, 1));
@@ -40,7 +40,7 @@ static bool rx_fits(const struct fi_rx_attr *rx)
 	return !rx
 	        || (!(rx->caps & ~ALL) && !(rx->op_flags & ~RX_FLAGS)
 	                && !(rx->msg_order & ~(uint64_t)VFI_MSG_ORDER)
-	                && (rx->comp_order & ~(uint64_t)FI_ORDER_DATA) == 0
+	                && (rx->comp_order & ~VFI_ORDER_DATA) == 0
 	                && at_most(rx->size, VFI_RX_SIZE) && at_most(rx->iov_limit, VFI_IOV_LIMIT));
 }
 

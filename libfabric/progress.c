@@ -38,7 +38,7 @@ static bool handle(struct vfi_endpoint *ep, const struct vshmem_message *receive
 	memcpy(&message.header, received->text, sizeof(message.header));
 	message.payload = (const uint8_t *)received->text + sizeof(message.header);
 	message.header.bytes = received->bytes - (uint32_t)sizeof(message.header);
-	if (!message.source->peer && is_answered(&message) && vfi_peer_awaited(ep, message.source))
+	if (is_answered(&message) && !message.source->peer && vfi_peer_awaited(ep, message.source))
 		return false;
 	switch (message.operation) {
 	case VFI_EAGER:
@@ -87,17 +87,17 @@ static void sender_gone(struct vfi_endpoint *ep, uint32_t client, int rc)
 	}
 }
 
-/* 1: one was taken; 0: none is there; else it was a sender's end, or has to wait. */
-static int take(struct vfi_endpoint *ep, uint32_t looks)
+/* One message, or a sender's end. -EAGAIN: a message that has to wait. */
+static inline __attribute__((always_inline)) int take(
+	struct vfi_endpoint *ep, struct vshmem_message *message, int rc)
 {
-	struct vshmem_message message;
-	int rc = vshmem_receive_soon(ep->port, &message, looks);
-	if (rc == 1) {
-		if (!handle(ep, &message))
+	if (__builtin_expect(rc == 1, 1)) {
+		if (!handle(ep, message))
 			return -EAGAIN;
-		vshmem_receive_done(ep->port, &message);
+		vshmem_receive_done(ep->port, message);
 	} else if (rc == -EPIPE || rc == -EBADMSG) {
-		sender_gone(ep, message.lane, rc);
+		sender_gone(ep, message->lane, rc);
+		return 1;
 	}
 	return rc;
 }
@@ -106,28 +106,31 @@ static int take(struct vfi_endpoint *ep, uint32_t looks)
  * there already as soon as it is looked for again are more taken in one go. */
 static int receive(struct vfi_endpoint *ep)
 {
+	struct vshmem_message message;
 	int taken;
 	for (taken = 0; taken < AT_ONCE; taken++) {
-		int rc = take(ep, 1);
+		int rc = vshmem_receive(ep->port, &message);
 		if (rc == 0) {
 			ep->many = taken > 1;
 			break;
 		}
-		if (rc == 1 && !ep->many) {
+		if (take(ep, &message, rc) != 1)
+			break;
+		if (!ep->many) {
 			ep->many = true;
 			return 1;
 		}
-		if (rc != 1 && rc != -EPIPE && rc != -EBADMSG)
-			break;
 	}
 	return taken;
 }
 
 static void take_all(struct vfi_endpoint *ep)
 {
-	int rc = 1;
-	for (int taken = 0; taken < ALL && (rc == 1 || rc == -EPIPE || rc == -EBADMSG); taken++)
-		rc = take(ep, ALL_LANES);
+	struct vshmem_message message;
+	int taken = 0;
+	while (taken < ALL
+	        && take(ep, &message, vshmem_receive_soon(ep->port, &message, ALL_LANES)) == 1)
+		taken++;
 }
 
 /* Peers with something in their queues. Those that still have are entered again. */

@@ -94,7 +94,6 @@ struct vfi_domain {
 	bool threads; /* locks are taken */
 	int mr_mode; /* FI_MR_VIRT_ADDR and FI_MR_PROV_KEY, as far as they were asked for */
 	uint32_t used; /* by what was opened in it */
-	pid_t opened_by;
 	pthread_mutex_t lock;
 	pthread_mutex_t backoff_lock;
 	struct vshmem_backoff backoff;
@@ -102,6 +101,7 @@ struct vfi_domain {
 	uint32_t expected; /* peers that an address vector was opened for */
 	struct vfi_memory *memory; /* memory.c */
 	struct vfi_bound enabled; /* endpoints that others know of */
+	pid_t opened_by;
 };
 
 /* An address vector. An fi_addr_t is an index, in a table and in a map. */
@@ -161,8 +161,6 @@ struct vfi_peer {
 	uint32_t piece; /* bytes of a piece of a longer one, with its header */
 	uint32_t most; /* bytes of a message with its header */
 	int error, prov_errno; /* FI_E... since it is gone; 0 */
-	int ended; /* the same, as soon as it is known; what it had sent is taken first */
-	uint64_t again; /* its port had no lane: ticks when it was asked; 0 */
 	uint32_t under_way; /* operations in the table of tokens */
 	uint32_t answers; /* headers that wait for room */
 	bool receives_failed; /* receives that are directed to it have failed, too */
@@ -172,6 +170,8 @@ struct vfi_peer {
 	struct vfi_remote *memory; /* what is known of its regions */
 	struct vfi_record *wake; /* where it sleeps; NULL: it never does */
 	struct vfi_process process;
+	int ended; /* as error, as soon as it is known: what it had sent is taken first */
+	uint64_t again; /* its port had no lane: ticks when it was asked; 0 */
 };
 
 /* A lane of the own port, and who sends on it. */

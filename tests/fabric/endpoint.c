@@ -199,7 +199,7 @@ void open_region(struct endpoint *endpoint, struct region *region, uint64_t acce
 	}
 	region->desc = fi_mr_desc(region->mr);
 	uint64_t mine[2] = { fi_mr_key(region->mr),
-		mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC) ? (uint64_t)(uintptr_t)region->memory : 0 };
+		mode & (FI_MR_VIRT_ADDR | MR_BASIC) ? (uint64_t)(uintptr_t)region->memory : 0 };
 	uint64_t *all = calloc((size_t)ranks, sizeof(mine));
 	gather(mine, all, sizeof(mine));
 	region->keys = calloc((size_t)ranks, sizeof(uint64_t));

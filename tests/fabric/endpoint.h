@@ -15,6 +15,9 @@
 
 #include "ranks.h"
 
+/* Of the interface before release 1.5; libfabric 2 deprecates its own name for it. */
+enum { MR_BASIC = 1 << 0 };
+
 /* What a test asks for. Zeros: the provider's choice. */
 struct wants {
 	uint64_t caps;

@@ -339,7 +339,7 @@ int main(int argc, char **argv)
 		{ "own keys, offsets", 0 },
 		{ "the provider's keys, addresses",
 			FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED },
-		{ "FI_MR_BASIC", FI_MR_BASIC },
+		{ "FI_MR_BASIC", MR_BASIC },
 		{ "all bits",
 			FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED | FI_MR_ENDPOINT
 		                | FI_MR_LOCAL | FI_MR_RMA_EVENT },

@@ -161,7 +161,7 @@ impl Port {
 
     /// Looks for a message, up to `looks` times. `alive` is asked now and then whether a sender
     /// still is, by its name in the pool.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, looks: u32, alive: impl Fn(u64) -> bool) -> Received {
         for _ in 0..looks {
             let claims =
@@ -260,7 +260,7 @@ impl Port {
     }
 
     /// The message that was received last is no longer needed.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, message: &Inbound) {
         // The caller that releases has just received: the turn is still at that lane.
         let nth = match self.lanes.get(self.turn) {

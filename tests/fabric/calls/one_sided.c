@@ -400,7 +400,7 @@ int main(int argc, char **argv)
 {
 	seed = (argc > 1 ? strtoull(argv[1], NULL, 0) : 1) * 0x9e3779b97f4a7c15u | 1;
 	signal(SIGPIPE, SIG_IGN);
-	pair(FI_MR_BASIC, "addresses and the provider's keys");
+	pair(MR_BASIC, "addresses and the provider's keys");
 	pair(0, "offsets and own keys");
 	printf("%d passed, 0 failed\n", passes);
 	return 0;

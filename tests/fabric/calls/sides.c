@@ -161,7 +161,7 @@ static void open_region(struct owned *owned, int kind)
 	if (kind < 2)
 		good(fi_mr_bind(owned->regions[kind], &owned->written[kind]->fid, FI_REMOTE_WRITE));
 	owned->published.key[kind] = fi_mr_key(owned->regions[kind]);
-	bool offsets = !(owned->side.info->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_VIRT_ADDR));
+	bool offsets = !(owned->side.info->domain_attr->mr_mode & (MR_BASIC | FI_MR_VIRT_ADDR));
 	owned->published.address[kind] = offsets ? 0 : (uint64_t)(uintptr_t)owned->memory[kind];
 }
 

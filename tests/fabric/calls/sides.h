@@ -16,6 +16,9 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+/* Of the interface before release 1.5; libfabric 2 deprecates its own name for it. */
+enum { MR_BASIC = 1 << 0 };
+
 #define must(condition, ...)                                                \
 	do {                                                                \
 		if (!(condition)) {                                         \

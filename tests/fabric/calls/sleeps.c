@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	open_alone();
 	pid_t child = fork();
 	struct side side;
-	open_side(&side, ends[child != 0], FI_MR_BASIC);
+	open_side(&side, ends[child != 0], MR_BASIC);
 	rounds(&side, 1, child != 0);
 	clock_gettime(CLOCK_MONOTONIC, &begun);
 	rounds(&side, count, child != 0);
