@@ -50,7 +50,7 @@ impl Guests {
     pub(crate) fn job(&self, processes: u32, only: &str, words: &str) -> Result<String, Failure> {
         let half = processes / 2;
         let line = format!(
-            "eval \"$(vshmem mpi-env)\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{words}"
+            "eval \"$(vshmem mpi-env)\"; exec mpirun --map-by ppr:{half}:node:OVERSUBSCRIBE {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{words}"
         );
         self.run(&["exec", "1", "--", "sh", "-c", &line], Stdio::inherit())
     }
