@@ -113,9 +113,10 @@ void vshmem_set_progress(bool begun);
 /* release_*.c */
 /* Hands a message up. */
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
+
 /* modex_*.c */
 /* What a process has published at the job's start under a component's name, to be freed; NULL:
- * nothing. The first does not ask for what is not here yet. */
+ * nothing. The first does not wait for one that may be dead: 4.1 has it here. */
 void *vshmem_modex_here(
 	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes);
 void *vshmem_modex_there(

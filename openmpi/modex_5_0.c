@@ -27,13 +27,13 @@ static void *get(const mca_base_component_t *component, const opal_process_name_
 	return found;
 }
 
-void *vshmem_modex_here(
-	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes)
-{ return get(component, name, PMIX_IMMEDIATE, bytes); }
-
 void *vshmem_modex_there(
 	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes)
 {
-	void *found = vshmem_modex_here(component, name, bytes);
+	void *found = get(component, name, PMIX_IMMEDIATE, bytes);
 	return found ? found : get(component, name, PMIX_GET_REFRESH_CACHE, bytes);
 }
+
+void *vshmem_modex_here(
+	const mca_base_component_t *component, const opal_process_name_t *name, size_t *bytes)
+{ return vshmem_modex_there(component, name, bytes); }

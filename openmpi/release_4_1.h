@@ -8,6 +8,10 @@
 #include "opal/mca/pmix/pmix.h"
 #include "opal/threads/mutex.h"
 
+/* Looks at the domains, with the job up to then silent about the rest, before those of all its
+ * processes are found out: what they have published is here then. */
+#define VSHMEM_LOOKS_BEFORE_ALL_ARE_KNOWN    5
+
 #define PMIx_Initialized()                   (opal_pmix.put != NULL)
 #define PMIX_GLOBAL                          OPAL_PMIX_GLOBAL
 #define PMIX_JOB_SIZE                        OPAL_PMIX_JOB_SIZE

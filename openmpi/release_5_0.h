@@ -15,3 +15,6 @@
 #endif
 #include "opal/mca/pmix/pmix-internal.h"
 #include "opal/mca/threads/mutex.h"
+
+/* What processes have published is asked for, so that is done while all live. */
+#define VSHMEM_LOOKS_BEFORE_ALL_ARE_KNOWN 1

@@ -6,10 +6,6 @@
  */
 #include "btl_vshmem.h"
 
-/* Looks at the domains, with the job up to then silent about the rest, before all its processes are
- * asked where they are. */
-#define TIMEOUT 5
-
 static struct vshmem_domains domains;
 static bool all_known, ended;
 
@@ -33,7 +29,7 @@ static void look(void)
 {
 	static unsigned looks;
 	/* A process may wait for one that it has never talked to. */
-	if (!all_known && ++looks == TIMEOUT) {
+	if (!all_known && ++looks == VSHMEM_LOOKS_BEFORE_ALL_ARE_KNOWN) {
 		all_known = true;
 		watch_job();
 	}

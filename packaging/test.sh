@@ -12,7 +12,9 @@ want=(vshmem libvshmem0 libvshmem-dev vshmem-tools vshmem-libfabric)
 base=man-db,systemd-standalone-sysusers,systemd-standalone-tmpfiles,passwd,util-linux,libgomp1
 if [ "${1:-}" = all ]; then
 	want+=(vshmem-openmpi vshmem-dkms)
-	base=$base,libopenmpi3,dkms,linux-headers-$(dpkg --print-architecture),cloud-init
+	# As the package says which was built: of 4.1, or of 5.0.
+	[ -e build/openmpi/prte_mca_rtc_vshmem.so ] && base=$base,libopenmpi40 || base=$base,libopenmpi3
+	base=$base,dkms,linux-headers-$(dpkg --print-architecture),cloud-init
 fi
 passed=0 failed=0
 check() { # check WHAT COMMAND...

@@ -26,13 +26,13 @@ passes() { # passes COUNT PROGRAM [SLOTS WORDS-OF-MPIRUN...]
 	local count=$1 program=$2 slots=${3:-$(($1 / 2))}
 	shift $(($# > 3 ? 3 : $#))
 	timeout -k 5 400 "$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
-		OMPI_MCA_btl_vshmem_count=1 OMPI_MCA_coll_vshmem_count=1 OMPI_MCA_osc_vshmem_count=1 exec mpirun --oversubscribe -H guest1:$slots,guest2:$slots $* -np $count $programs/$program" >"$log" 2>&1 </dev/null
+		OMPI_MCA_btl_vshmem_count=1 OMPI_MCA_coll_vshmem_count=1 OMPI_MCA_osc_vshmem_count=1 exec mpirun ${*:---map-by ppr:$slots:node:OVERSUBSCRIBE} -H guest1:$slots,guest2:$slots -np $count $programs/$program" >"$log" 2>&1 </dev/null
 	grep -q '[1-9][0-9]* passed, 0 failed' "$log"
 }
 by_teams() { grep -q 'vshmem: [1-9][0-9]* collective calls by [1-9][0-9]* teams' "$log"; }
 through_pool() { grep -q 'vshmem: [1-9][0-9]* messages sent' "$log"; }
-# What it says besides its results and counts. Windows of 8 processes need more than the lab's pool has left beside their ports.
-quiet() { ! grep -v ' passed, 0 failed\|messages sent\|collective calls by\|windows in the pool\|a window of 8 processes is not in the pool' "$log"; }
+# What it says besides its results and counts; a warning that PRRTE, mpirun of Open MPI 5, now and then has of itself. Windows of 8 processes need more than the lab's pool has left beside their ports.
+quiet() { ! grep -v ' passed, 0 failed\|messages sent\|collective calls by\|windows in the pool\|a window of 8 processes is not in the pool\|plm:ssh: Warning: setpgid' "$log"; }
 for n in $counts; do
 	for program in messages windows threads collectives blocks; do
 		check "$program, $n processes" passes "$n" $program
@@ -65,15 +65,15 @@ team() { # four members, two in each guest, in a segment of the pool
 : >"$log"
 check "a team of four" team
 # Without slots for them Open MPI 4.1 loses them, over the network alone, too.
-check "processes that are spawned later" passes 2 spawn 4 --map-by node
+check "processes that are spawned later" passes 2 spawn 4 --map-by node:OVERSUBSCRIBE
 # Last: a guest's power goes off, which the pool knows at once. Open MPI's own network knows after minutes, and says so by itself:
 # whichever of our two watches is tested has to say so before that.
-by_itself='ORTE has lost communication'
+by_itself='R*TE has lost communication'
 job() { # job MCA-WORDS WORDS-OF-VICTIM...: until it is going, and then without guest 2
 	local parameters=$1
 	shift
 	"$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
-		exec timeout -k 1 240 mpirun $parameters --oversubscribe -H guest1:2,guest2:2 -np 4 $programs/victim guest $*" >"$log" 2>&1 </dev/null &
+		exec timeout -k 1 240 mpirun $parameters --map-by ppr:2:node:OVERSUBSCRIBE -H guest1:2,guest2:2 -np 4 $programs/victim guest $*" >"$log" 2>&1 </dev/null &
 	job=$!
 	until grep -q going "$log"; do kill -0 $job 2>/dev/null || return 1; sleep 0.1; done
 	"$vshmem" lab --name "$lab" kill 2 >>"$log" 2>&1

@@ -93,7 +93,7 @@ impl Guests {
         let name = job.program.file_name().unwrap_or_default().to_string_lossy();
         let words = job.words.join(" ");
         let line = format!(
-            "eval \"$(vshmem mpi-env{heap})\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{name} {words}"
+            "eval \"$(vshmem mpi-env{heap})\"; exec mpirun --map-by ppr:{half}:node:OVERSUBSCRIBE {only} -H guest1:{half},guest2:{half} -np {processes} {DELIVERED}/{name} {words}"
         );
         self.run(&["exec", "1", "--", "sh", "-c", &line], Stdio::inherit())
     }

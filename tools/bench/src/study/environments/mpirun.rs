@@ -53,7 +53,7 @@ impl Places {
         let places: Vec<String> =
             (1..=hosts).map(|guest| format!("guest{guest}:{slots}")).collect();
         let line = format!(
-            "env=$(vshmem mpi-env) && eval \"$env\" && exec timeout -k 5 {TIMEOUT} mpirun --oversubscribe -H {} -np {ranks} {} {}",
+            "env=$(vshmem mpi-env) && eval \"$env\" && exec timeout -k 5 {TIMEOUT} mpirun --map-by ppr:{slots}:node:OVERSUBSCRIBE -H {} -np {ranks} {} {}",
             places.join(","),
             guests.place_of(&file).display(),
             arguments.join(" ")

@@ -68,9 +68,12 @@ impl Places {
             ),
             _ => {
                 let guests = self.guests(super::places::GUESTS, Some(file))?;
-                let hosts = format!("-H guest1:{0},guest2:{0}", ranks.div_ceil(super::places::GUESTS));
+                let hosts = format!(
+                    "--map-by ppr:{0}:node:OVERSUBSCRIBE -H guest1:{0},guest2:{0}",
+                    ranks.div_ceil(super::places::GUESTS)
+                );
                 (
-                    format!("env=$(vshmem mpi-env) || exit 1; eval \"$env\"; set -- mpirun --oversubscribe {hosts}"),
+                    format!("env=$(vshmem mpi-env) || exit 1; eval \"$env\"; set -- mpirun {hosts}"),
                     guests.place_of(file),
                 )
             }
