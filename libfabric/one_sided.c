@@ -417,10 +417,9 @@ static int has_ended(const struct vfi_peer *peer, struct vfi_remote *remote)
 	uint64_t now = vshmem_ticks();
 	if (!remote->direct || now - remote->looked_after < VSHMEM_DOMAINS_INTERVAL)
 		return 0;
-	if (vshmem_lane_closed(peer->lane))
-		return FI_ESHUTDOWN;
-	if (!vshmem_lane_alive(peer->lane))
-		return FI_ECONNRESET;
+	bool closed = vshmem_lane_closed(peer->lane);
+	if (closed || !vshmem_lane_alive(peer->lane))
+		return closed ? FI_ESHUTDOWN : FI_ECONNRESET;
 	remote->looked_after = now;
 	return 0;
 }

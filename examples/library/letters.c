@@ -69,7 +69,7 @@ static void send_all(const char *name, const struct vshmem_address *to)
 				vshmem_post(lane, "letter", 6, &nth, sizeof nth, PARTS));
 		}
 	UNTIL_ROOM("send the last", vshmem_post(lane, "", 0, "", 0, LAST));
-	while (!vshmem_lane_drained(lane) && vshmem_lane_alive(lane))
+	while (!vshmem_lane_drained(lane) && vshmem_lane_alive(lane) && !vshmem_lane_closed(lane))
 		sched_yield();
 	vshmem_lane_close(lane);
 	vshmem_close(pool);
@@ -88,11 +88,13 @@ static int is_letter(const struct vshmem_message *message, int nth)
 	return message->bytes == (uint32_t)bytes && memcmp(message->text, wanted, bytes) == 0;
 }
 
-/* Looks once; when there is none, gives the CPU away and looks more often. */
+/* Looks once; when there is none, gives the CPU away and looks more often. More senders than there
+ * are lanes get some then. */
 static void receive(vshmem_port *port, struct vshmem_message *message)
 {
 	int found = checked("receive", vshmem_receive(port, message));
 	while (!found) {
+		checked("make lanes", vshmem_port_grow(port));
 		sched_yield();
 		found = checked("receive", vshmem_receive_soon(port, message, 100));
 	}

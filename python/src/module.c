@@ -11,8 +11,8 @@ PyObject *raise_errno(int result, const char *what)
 	int number = -result;
 	if (number == EINTR && PyErr_CheckSignals() != 0)
 		return NULL;
-	/* OSError makes one of the class that belongs to the number: FileNotFoundError ... Until 3.11
-	 * an exception is caught by the class that it was set with. */
+	/* OSError makes one of the number's class: FileNotFoundError ... Until 3.11 an exception
+	 * is caught by the class that it was set with. */
 	const char *text = what ? what : strerror(number);
 	PyObject *error = PyObject_CallFunction(PyExc_OSError, "is", number, text);
 	if (error) {

@@ -77,7 +77,7 @@ pid_t start_other(struct pair *p, void (*other)(struct pair *p, int file))
 	p->other = other;
 	int own = -1;
 	if (p->far) {
-		/* From another namespace the end of one that lived so short is seen late, by its lease. */
+		/* From others the end of one that lived so short is seen late, by its lease. */
 		struct stat initial;
 		own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
 		if (stat("/proc/self/ns/pid", &initial) != 0 || initial.st_ino != 0xEFFFFFFC)

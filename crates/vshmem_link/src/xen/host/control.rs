@@ -1,7 +1,7 @@
 //! Making and ending domains: the hypervisor's domctl, whose structures change with its releases.
 //!
-//! Each release numbers its interface and refuses all others, so nothing can be misunderstood. Those
-//! of `RELEASES` have what is used here in the same places (public/domctl.h).
+//! Each release numbers its interface and refuses all others, so nothing can be misunderstood.
+//! Those of `RELEASES` have what is used here in the same places (public/domctl.h).
 
 use rustix::io::Errno;
 
