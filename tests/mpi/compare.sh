@@ -19,10 +19,10 @@ for run in $(seq "$runs"); do
 	for who in $contenders; do
 		case $who in
 		vader) timeout 900 $nodes run "$name" 1 mpirun --mca btl vader,self "${in_one[@]}" --oversubscribe -np "$processes" build/mpi/$program "$length" >"$log" 2>&1 ;;
-		vshmem) mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
-		heap) with_heap 64K mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
-		messages) mpi 900 --mca btl vshmem,vader,self --mca coll ^vshmem --map-by slot -np "$processes" build/mpi/$program "$length" ;;
-		tcp) mpi 900 --mca btl tcp,self --map-by slot -np "$processes" build/mpi/$program "$length" ;;
+		vshmem) mpi 900 --mca btl vshmem,vader,self --map-by ppr:$half:node -np "$processes" build/mpi/$program "$length" ;;
+		heap) with_heap 64K mpi 900 --mca btl vshmem,vader,self --map-by ppr:$half:node -np "$processes" build/mpi/$program "$length" ;;
+		messages) mpi 900 --mca btl vshmem,vader,self --mca coll ^vshmem --map-by ppr:$half:node -np "$processes" build/mpi/$program "$length" ;;
+		tcp) mpi 900 --mca btl tcp,self --map-by ppr:$half:node -np "$processes" build/mpi/$program "$length" ;;
 		esac || { echo "$who: did not end"; tail -5 "$log"; }
 		awk -v who=$who 'NF == 4 && $4 + 0 > 0 { print who, $1, $2, $3, $4 }' "$log" >>"$out"
 	done
