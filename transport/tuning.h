@@ -31,8 +31,8 @@
 /* Ticks between looks at who is dead: a tenth of a second or so, which a user does not notice. Such
  * a look reads a word for each domain. */
 #define VSHMEM_DOMAINS_INTERVAL (UINT64_C(1) << 28)
-/* Ticks before a port that has no lane left is asked again: its owner makes more when it looks after
- * its peers. */
+/* Ticks before a port that has no lane left is asked again: its owner makes more when it looks
+ * after its peers. */
 #define VSHMEM_LANE_INTERVAL (UINT64_C(1) << 20)
 /* Ticks for which an endpoint that is closed waits for a peer that lives and does not read what was
  * sent to it: a second or so, as a process may be kept from its CPU by others. */

@@ -69,7 +69,7 @@ static void send_all(const char *name, const struct vshmem_address *to)
 				vshmem_post(lane, "letter", 6, &nth, sizeof nth, PARTS));
 		}
 	UNTIL_ROOM("send the last", vshmem_post(lane, "", 0, "", 0, LAST));
-	while (!vshmem_lane_drained(lane) && vshmem_lane_alive(lane))
+	while (!vshmem_lane_drained(lane) && vshmem_lane_alive(lane) && !vshmem_lane_closed(lane))
 		sched_yield();
 	vshmem_lane_close(lane);
 	vshmem_close(pool);
@@ -94,6 +94,7 @@ static void receive(vshmem_port *port, struct vshmem_message *message)
 	int found = checked("receive", vshmem_receive(port, message));
 	while (!found) {
 		sched_yield();
+		checked("make more lanes", vshmem_port_grow(port));
 		found = checked("receive", vshmem_receive_soon(port, message, 100));
 	}
 }

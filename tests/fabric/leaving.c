@@ -97,7 +97,7 @@ static void what_lies_there_is_done(void)
 	passed("what lies at an endpoint is done before it is closed");
 }
 
-/* As much as can be sent, which is more than the lane has room for, and all of it counts as sent. */
+/* As much as can be sent: more than the lane has room for, and all of it counts as sent. */
 static void what_was_sent_arrives(void)
 {
 	uint32_t in[SMALL / 4], counts[2], count = 0;
@@ -178,7 +178,7 @@ static void answers_of_one_that_has_ended(void)
 		exit(0);
 	}
 	wait_for_end(LEAVES);
-	/* Long enough for whoever looks after peers by the clock. */
+	/* Long enough for a look at who has ended. */
 	nanosleep(&(struct timespec) { 0, 300000000 }, NULL);
 	while (!put.done && !put.failed)
 		look(&port);

@@ -272,16 +272,14 @@ int vshmem_msgrm(vshmem_pool *pool, int id);
 
 /* Before it. Keeps a place for the child, with all that this process has attached. */
 int vshmem_fork_prepare(vshmem_pool *pool, vshmem_child **child);
-/* After it, in the parent. PID is what fork has returned; below 0, the place is given back. 0: it
- * is not known. */
+/* After it, in the parent. PID: of the child; 0: not known; below 0, the place is given back. */
 int vshmem_fork_parent(vshmem_pool *pool, vshmem_child *child, int pid);
 /* After it, in the child, first of all. */
 int vshmem_fork_child(vshmem_pool *pool, vshmem_child *child);
 
 /* Ports: where a process receives messages.
  *
- * A port has a lane for each sender, all of the same size. A port is used by one thread at a time,
- * and receiving makes no system call. */
+ * A port has a lane for each sender, and receiving makes no system call. */
 
 /* Errors:
  * -EPIPE: a sender is gone, and all that it had sent is read.
@@ -315,9 +313,8 @@ struct vshmem_message {
 	uint8_t tag;
 };
 
-/* 1: a message, which stays until it is released; 0: none. -EPIPE: a sender is gone, and all that
- * it had sent is read. -EBADMSG: what a sender writes makes no sense, and is not read any more. In
- * both cases message->lane is not a lane but that sender's client number. */
+/* 1: a message, which stays until it is released; 0: none. With -EPIPE and -EBADMSG message->lane
+ * is not a lane but that sender's client number. */
 int vshmem_receive(vshmem_port *port, struct vshmem_message *message);
 /* The same, looking so many times before it says that there is none. */
 int vshmem_receive_soon(vshmem_port *port, struct vshmem_message *message, uint32_t looks);
@@ -329,9 +326,7 @@ struct vshmem_sender {
 	uint64_t mark;
 	uint32_t client;
 };
-/* To be called now and then: where senders have found no lane, they find some in further memory of
- * the pool from then on, twice as many. 1: so it was; 0: nobody has asked. -ENOSPC, -ENOMEM: the
- * pool has none, and those that ask are told so. */
+/* Makes more lanes if senders have found none since the last call: 1; 0: none have. */
 int vshmem_port_grow(vshmem_port *port);
 /* Who sends on a lane, as it says. -ENOENT: nobody. */
 int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender);
@@ -341,8 +336,8 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
  * A lane is used by one thread at a time, and sending makes no system call. */
 
 /* Errors:
- * -EAGAIN: no room yet; of vshmem_lane_claim: all lanes of the port are taken.
- * -ENOSPC: all lanes of the port are taken, and the pool has no memory for more.
+ * -EAGAIN: no room yet; of vshmem_lane_claim: no lane is free until vshmem_port_grow was called.
+ * -ENOSPC: no lane is free, and the pool has no memory for more.
  * -EMSGSIZE: longer than vshmem_lane_most_bytes says.
  * -ENOENT: the port is gone.
  * -ENOMEM: the pool's table of attaches is full.
@@ -352,16 +347,14 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 /* Examples: letters.c */
 
 /* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything
- * else. -ENOENT: the port is gone; -EAGAIN: all its lanes are taken, until its owner has called
- * vshmem_port_grow; -ENOSPC, -ENOMEM, -EIO. */
+ * else. -ENOENT: the port is gone; -EAGAIN, -ENOSPC: all its lanes are taken; -ENOMEM, -EIO. */
 int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
 	uint64_t mark, vshmem_lane **lane);
 /* Gives the lane back; what was sent is still read. */
 void vshmem_lane_close(vshmem_lane *lane);
 /* The longest message. */
 uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane);
-/* Room for a message of so many bytes, to be written and then published, perhaps shorter. -EAGAIN:
- * none yet; -EMSGSIZE; -EIO: the lane makes no sense. */
+/* Room for a message of so many bytes, to be written and then published, perhaps shorter. */
 int vshmem_reserve(vshmem_lane *lane, uint32_t bytes, void **payload);
 int vshmem_publish(vshmem_lane *lane, uint32_t bytes, uint8_t tag);
 /* Both, with the copying between. */
@@ -371,12 +364,11 @@ int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const 
 	uint32_t payload_bytes, uint8_t tag);
 /* To be called when there is time: makes the next short message a little faster. */
 void vshmem_lane_rest(vshmem_lane *lane);
-/* 1: everything that was sent is read, and the receiver has looked for more some 16 times since; 0:
- * not yet. */
+/* 1: the receiver has read all that was sent, and has looked some 16 times since; 0: not yet. */
 int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
-/* 1: the receiver has closed its port, and reads nothing more; 0: it has not, dead or alive. */
+/* 1: the receiver has closed its port; 0: it has not, dead or alive. */
 int vshmem_lane_closed(const vshmem_lane *lane);
 
 /* Teams: barrier, broadcast, reduction and exchange of blocks for a fixed number of members.
