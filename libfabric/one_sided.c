@@ -437,9 +437,8 @@ static ssize_t begin(struct vfi_endpoint *ep, const struct vfi_request *request)
 		return -FI_ENOMEM;
 	if (!remote->looked)
 		look(ep, remote, peer, request->to);
-	int ended = has_ended(peer, remote);
-	if (ended)
-		return failed(ep, request, ended, EPIPE);
+	if ((rc = has_ended(peer, remote)) != 0)
+		return failed(ep, request, rc, EPIPE);
 	bool answered = remote->under_way == 0;
 	if ((request->flags & FI_FENCE) && (peer->under_way || peer->waiting.first))
 		return -FI_EAGAIN;

@@ -276,8 +276,7 @@ int vshmem_fork_child(vshmem_pool *pool, vshmem_child *child);
 
 /* Ports: where a process receives messages.
  *
- * A port has a lane for each sender, all of the same size. A port is used by one thread at a time,
- * and receiving makes no system call. */
+ * A port has a lane for each sender, and receiving makes no system call. */
 
 /* Errors:
  * -EPIPE: a sender is gone, and all that it had sent is read.
@@ -311,9 +310,8 @@ struct vshmem_message {
 	uint8_t tag;
 };
 
-/* 1: a message, which stays until it is released; 0: none. -EPIPE: a sender is gone, and all that
- * it had sent is read. -EBADMSG: what a sender writes makes no sense, and is not read any more. In
- * both cases message->lane is not a lane but that sender's client number. */
+/* 1: a message, which stays until it is released; 0: none. With -EPIPE and -EBADMSG message->lane
+ * is not a lane but that sender's client number. */
 int vshmem_receive(vshmem_port *port, struct vshmem_message *message);
 /* The same, looking so many times before it says that there is none. */
 int vshmem_receive_soon(vshmem_port *port, struct vshmem_message *message, uint32_t looks);
@@ -336,8 +334,8 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
  * A lane is used by one thread at a time, and sending makes no system call. */
 
 /* Errors:
- * -EAGAIN: no room yet; of vshmem_lane_claim: all lanes of the port are taken.
- * -ENOSPC: all lanes of the port are taken, and the pool has no memory for more.
+ * -EAGAIN: no room yet; of vshmem_lane_claim: no lane is free until vshmem_port_grow was called.
+ * -ENOSPC: no lane is free, and the pool has no memory for more.
  * -EMSGSIZE: longer than vshmem_lane_most_bytes says.
  * -ENOENT: the port is gone.
  * -ENOMEM: the pool's table of attaches is full.
@@ -354,8 +352,7 @@ int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const 
 void vshmem_lane_close(vshmem_lane *lane);
 /* The longest message. */
 uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane);
-/* Room for a message of so many bytes, to be written and then published, perhaps shorter. -EAGAIN:
- * none yet; -EMSGSIZE; -EIO: the lane makes no sense. */
+/* Room for a message of so many bytes, to be written and then published, perhaps shorter. */
 int vshmem_reserve(vshmem_lane *lane, uint32_t bytes, void **payload);
 int vshmem_publish(vshmem_lane *lane, uint32_t bytes, uint8_t tag);
 /* Both, with the copying between. */
@@ -365,8 +362,7 @@ int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const 
 	uint32_t payload_bytes, uint8_t tag);
 /* To be called when there is time: makes the next short message a little faster. */
 void vshmem_lane_rest(vshmem_lane *lane);
-/* 1: everything that was sent is read, and the receiver has looked for more some 16 times since; 0:
- * not yet. */
+/* 1: the receiver has read all that was sent, and has looked some 16 times since; 0: not yet. */
 int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
