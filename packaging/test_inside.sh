@@ -90,6 +90,7 @@ case " $* " in
 esac
 if command -v cloud-init >/dev/null; then
 	check 'user data for cloud-init' answers 'Valid' cloud-init schema --config-file /packages/cloud-init.yaml
+	rm -rf /run/cloud-init # that of Debian 13 makes it
 fi
 userdel member
 userdel stranger
