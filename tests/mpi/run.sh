@@ -52,7 +52,10 @@ check "  within a machine" passes -np 2 --map-by ppr:2:node $(mpirun --version |
 each_gives_way() { [ "$(grep -c 'the CPU given away [1-9]' "$log")" = "${1:-0}" ]; }
 contained() { NODES_CONTAINERS=1 passes -np $(($(nproc) + 1)) build/mpi/windows && each_gives_way $(($(nproc) + 1)); }
 check "one-sided in containers: they know who else is on their CPUs" contained
-check "processes that are spawned later" passes -np 2 build/mpi/spawn
+# mpirun of 5.0.7 writes into memory that it has freed when processes are spawned, and may crash when they have ended (Valgrind shows
+# it without these components, too).
+spawns() { passes -np 2 build/mpi/spawn || { grep -q '^1 passed, 0 failed' "$log" && grep -q '^free()\|^double free\|^corrupted\|^malloc' "$log" && through_pool; }; }
+check "processes that are spawned later" spawns
 check "threads, 2 processes" passes -np 2 build/mpi/threads
 check "threads, 4 processes" passes -np 4 build/mpi/threads
 # Crowded: 32 for each CPU of two. They share what the pool has.
