@@ -118,8 +118,9 @@ fn turn(
 /// `Time in seconds = 12.34`, of a run whose result is right.
 fn seconds(text: &str) -> Option<f64> {
     let after = |words: &str| {
-        let line = text.lines().find(|line| line.trim_start().starts_with(words))?;
-        line.split('=').nth(1).map(str::trim)
+        // LU says what it verifies before it says how that went.
+        let values = text.lines().filter(|line| line.trim_start().starts_with(words));
+        values.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim()).next()
     };
     (after("Verification")? == "SUCCESSFUL").then(|| after("Time in seconds")?.parse().ok())?
 }
@@ -140,7 +141,7 @@ mod tests {
     fn a_time_counts_when_the_result_is_right() {
         let text = |verdict| {
             format!(
-                " FT Benchmark Completed.\n Time in seconds =  12.34\n Verification =  {verdict}\n"
+                " FT Benchmark Completed.\n Verification being performed for class S\n Time in seconds =  12.34\n Verification =  {verdict}\n"
             )
         };
         assert_eq!(seconds(&text("SUCCESSFUL")), Some(12.34));
