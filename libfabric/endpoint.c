@@ -1,5 +1,5 @@
 /* Endpoints: opening, binding, enabling, options, closing. */
-#include "vshmem_fi.h"
+#include "one_sided.h"
 
 #include "../transport/tuning.h"
 
@@ -207,7 +207,7 @@ static int close_ep(struct fid *fid)
 	vfi_rma_close(ep);
 	vfi_matching_close(ep);
 	vfi_operations_close(ep);
-	vfi_tokens_close(ep);
+	vshmem_tokens_close(&ep->to);
 	__atomic_sub_fetch(&ep->domain->used, 1, __ATOMIC_RELAXED);
 	pthread_mutex_destroy(&ep->lock);
 	free(ep);
@@ -367,14 +367,15 @@ int vfi_endpoint_open(
 	ep->fid.rma = &vfi_rma_ops;
 	ep->fid.atomic = &vfi_atomic_ops;
 	ep->domain = domain;
+	ep->to.calls = &vfi_calls;
 	ep->offers.listener = -1;
 	ep->caps = info->caps;
 	ep->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : VFI_TX_SIZE;
-	/* Each may be answered, and so many answers wait for it at its peer. */
-	if (ep->tx_size > VFI_ANSWERS)
-		ep->tx_size = VFI_ANSWERS;
+	/* Each may be answered, and so many answers wait for it at its peer, beside those of requests. */
+	if (ep->tx_size > VSHMEM_ANSWERS - VSHMEM_REQUESTS)
+		ep->tx_size = VSHMEM_ANSWERS - VSHMEM_REQUESTS;
 	ep->least_multi = 64;
 	pthread_mutex_init(&ep->lock, NULL);
 	__atomic_add_fetch(&domain->used, 1, __ATOMIC_RELAXED);

@@ -18,7 +18,7 @@ static struct {
 	bool acked, used;
 } rendezvous[RENDEZVOUS];
 
-void deliver_bytes(uint32_t lane, uint8_t operation, const struct vfi_wire *header,
+void deliver_bytes(uint32_t lane, uint8_t operation, const struct vshmem_wire *header,
 	const void *payload, uint64_t bytes)
 {
 	give(lane, operation, header, payload, (uint32_t)bytes);
@@ -27,7 +27,7 @@ void deliver_bytes(uint32_t lane, uint8_t operation, const struct vfi_wire *head
 }
 
 void deliver(
-	uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes, int fill)
+	uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes, int fill)
 {
 	char *payload = malloc(bytes + 1);
 	memset(payload, fill, bytes);
@@ -36,25 +36,25 @@ void deliver(
 }
 
 void note_sent(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
 {
-	bool acked = header->flags & VFI_WIRE_ACK;
+	bool acked = header->flags & VSHMEM_WIRE_ACK;
 	if (operation == VFI_PIECE) {
 		uint64_t token = header->token;
 		if (token < RENDEZVOUS && rendezvous[token].used && rendezvous[token].peer == peer)
 			rendezvous[token].got += bytes;
 		return;
 	}
-	if (operation == VFI_ANSWER || operation == VFI_REMOTE_DONE || operation == VFI_ACK)
+	if (operation == VSHMEM_ANSWER || operation == VSHMEM_REMOTE_DONE || operation == VFI_ACK)
 		return;
-	if ((operation == VFI_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
+	if ((operation == VSHMEM_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
 	        && !acked)
 		return;
 	must(sent_count < SENT);
 	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
 }
 
-static void answer_get(const struct sent *was, struct vfi_wire answer)
+static void answer_get(const struct sent *was, struct vshmem_wire answer)
 {
 	uint64_t bytes = was->header.get.length;
 	answer.error = any(30) ? 0 : FI_EKEYREJECTED;
@@ -62,7 +62,7 @@ static void answer_get(const struct sent *was, struct vfi_wire answer)
 		uint64_t piece = answer.error ? 0 : any(2000) + 1;
 		if (piece > bytes - answer.answer.offset)
 			piece = bytes - answer.answer.offset;
-		deliver(was->peer, VFI_ANSWER, &answer, piece, 1);
+		deliver(was->peer, VSHMEM_ANSWER, &answer, piece, 1);
 		answer.answer.offset += piece;
 	} while (answer.answer.offset < bytes && !answer.error);
 }
@@ -70,7 +70,7 @@ static void answer_get(const struct sent *was, struct vfi_wire answer)
 static void answer_ready(const struct sent *was)
 {
 	uint64_t token = any(RENDEZVOUS);
-	struct vfi_wire clear = { .token = was->header.token, .clear.receiver = token };
+	struct vshmem_wire clear = { .token = was->header.token, .clear.receiver = token };
 	if (!rendezvous[token].used) {
 		clear.clear.wanted = any(3) ? was->header.message.size
 					    : any(was->header.message.size);
@@ -79,7 +79,7 @@ static void answer_ready(const struct sent *was)
 		rendezvous[token].wanted = clear.clear.wanted;
 		rendezvous[token].got = 0;
 		rendezvous[token].peer = was->peer;
-		rendezvous[token].acked = was->header.flags & VFI_WIRE_ACK;
+		rendezvous[token].acked = was->header.flags & VSHMEM_WIRE_ACK;
 	}
 	deliver(was->peer, VFI_CLEAR_TO_SEND, &clear, 0, 0);
 }
@@ -87,7 +87,7 @@ static void answer_ready(const struct sent *was)
 /* The pieces that the provider has asked for. */
 static void answer_clear(const struct sent *was)
 {
-	struct vfi_wire piece = { .token = was->header.clear.receiver };
+	struct vshmem_wire piece = { .token = was->header.clear.receiver };
 	while (piece.piece.offset < was->header.clear.wanted && was->peer < PEERS) {
 		uint64_t bytes = any(2500) + 1;
 		if (bytes > was->header.clear.wanted - piece.piece.offset)
@@ -103,20 +103,20 @@ void answer(bool again)
 		return;
 	size_t nth = any(sent_count);
 	struct sent was = sent[nth];
-	struct vfi_wire header = { .flags = was.header.flags & VFI_WIRE_ACK,
+	struct vshmem_wire header = { .flags = was.header.flags & VSHMEM_WIRE_ACK,
 		.answered = was.operation,
 		.token = was.header.token };
 	if (!again)
 		sent[nth] = sent[--sent_count];
 	switch (was.operation) {
-	case VFI_PUT:
+	case VSHMEM_PUT:
 		header.error = any(30) ? 0 : FI_EACCES;
-		deliver(was.peer, VFI_ANSWER, &header, 0, 0);
+		deliver(was.peer, VSHMEM_ANSWER, &header, 0, 0);
 		break;
-	case VFI_GET: answer_get(&was, header); break;
-	case VFI_ATOMIC:
-		deliver(was.peer, VFI_ANSWER, &header,
-			was.header.flags & VFI_WIRE_FETCH ? was.header.atomic.length : 0, 2);
+	case VSHMEM_GET: answer_get(&was, header); break;
+	case VSHMEM_ATOMIC:
+		deliver(was.peer, VSHMEM_ANSWER, &header,
+			was.header.flags & VSHMEM_WIRE_FETCH ? was.header.atomic.length : 0, 2);
 		break;
 	case VFI_READY_TO_SEND: answer_ready(&was); break;
 	case VFI_CLEAR_TO_SEND: answer_clear(&was); break;
@@ -129,14 +129,14 @@ void acknowledge(void)
 	for (int token = 0; token < RENDEZVOUS; token++) {
 		if (!rendezvous[token].used || rendezvous[token].got < rendezvous[token].wanted)
 			continue;
-		struct vfi_wire ack = { .token = rendezvous[token].token };
+		struct vshmem_wire ack = { .token = rendezvous[token].token };
 		rendezvous[token].used = false;
 		if (rendezvous[token].acked)
 			deliver(rendezvous[token].peer, VFI_ACK, &ack, 0, 0);
 	}
 }
 
-void mutate(struct vfi_wire *header)
+void mutate(struct vshmem_wire *header)
 {
 	uint8_t *bytes = (uint8_t *)header;
 	for (uint64_t times = any(4); times > 0; times--) {
@@ -152,11 +152,11 @@ void mutate(struct vfi_wire *header)
 
 void answer_wrongly(void)
 {
-	static const uint8_t replies[] = { VFI_ANSWER, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK };
+	static const uint8_t replies[] = { VSHMEM_ANSWER, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK };
 	if (sent_count == 0)
 		return;
 	struct sent was = sent[any(sent_count)];
-	struct vfi_wire header = { .answered = was.operation,
+	struct vshmem_wire header = { .answered = was.operation,
 		.token = any(2) ? was.header.token : was.header.clear.receiver,
 		.clear = { .wanted = any(2) ? 0 : any(5000), .receiver = any(RENDEZVOUS) } };
 	mutate(&header);

@@ -73,7 +73,7 @@ static void look(void)
 }
 
 /* Where a message lies in the pool: in memory that is held, or beyond the pool. */
-static struct vfi_pool_place any_place(const struct vfi_wire *header)
+static struct vfi_pool_place any_place(const struct vshmem_wire *header)
 {
 	enum { HELD = 16384 };
 	static void *held;
@@ -87,7 +87,7 @@ static struct vfi_pool_place any_place(const struct vfi_wire *header)
 }
 
 /* A message that may be read where it lies. */
-static void offer(uint32_t peer, const struct vfi_wire *header)
+static void offer(uint32_t peer, const struct vshmem_wire *header)
 {
 	struct vfi_offer_place place = any_offer(peer, header, own_nonce);
 	if (any(4) == 0 && header->message.size) {
@@ -134,13 +134,13 @@ static void give_or_take(void)
 /* What a peer asks, rightly or nearly so. */
 static void ask(void)
 {
-	static const uint8_t kinds[] = { VFI_PUT, VFI_GET, VFI_ATOMIC, VFI_REMOTE_DONE, VFI_EAGER,
+	static const uint8_t kinds[] = { VSHMEM_PUT, VSHMEM_GET, VSHMEM_ATOMIC, VSHMEM_REMOTE_DONE, VFI_EAGER,
 		VFI_EAGER_TAGGED, VFI_READY_TO_SEND };
 	const struct region *region = &regions[any(REGIONS)];
 	uint8_t kind = kinds[any(7)];
-	struct vfi_wire header = { .flags = (uint8_t)any(16), .token = any(1000) };
+	struct vshmem_wire header = { .flags = (uint8_t)any(16), .token = any(1000) };
 	uint64_t bytes = any(10) ? any(300) : any(MOST_BYTES - sizeof(header));
-	if (region->mr && kind <= VFI_REMOTE_DONE && kind >= VFI_PUT) {
+	if (region->mr && kind <= VSHMEM_REMOTE_DONE && kind >= VSHMEM_PUT) {
 		header.put.key = fi_mr_key(region->mr);
 		header.put.address = (uint64_t)(uintptr_t)region->memory
 			+ (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
@@ -149,7 +149,7 @@ static void ask(void)
 		header.message.tag = any(4);
 		header.message.size = any(10) ? any(20000) : UINT64_MAX - any(3000);
 	}
-	if (kind == VFI_ATOMIC) {
+	if (kind == VSHMEM_ATOMIC) {
 		header.datatype = (uint8_t)any(12);
 		header.op = (uint16_t)any(20);
 		header.atomic.length = any(20) * 8;
@@ -169,7 +169,7 @@ static void ask(void)
 
 static void noise(void)
 {
-	struct vfi_wire header;
+	struct vshmem_wire header;
 	for (size_t at = 0; at < sizeof(header); at++)
 		((uint8_t *)&header)[at] = (uint8_t)any(256);
 	deliver((uint32_t)any(PEERS + 2), (uint8_t)any(any(2) ? 24 : 256), &header, any(200), 9);

@@ -16,7 +16,7 @@ struct fid_av *av;
 static struct fi_info *info;
 
 static void was_sent(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
 {
 	must(sent_count < SENT);
 	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
@@ -73,7 +73,7 @@ void close_all(void)
 	fi_freeinfo(info);
 }
 
-void deliver(uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes)
+void deliver(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes)
 {
 	struct fi_cq_tagged_entry entry;
 	char *payload = calloc(1, bytes + 1);

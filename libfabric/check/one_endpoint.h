@@ -18,6 +18,6 @@ void open_endpoint(void);
 /* Another process takes a peer's place. */
 void come(uint32_t nth);
 /* A message with so many zeros as its payload is there, and is taken. */
-void deliver(uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes);
+void deliver(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes);
 
 #endif

@@ -28,14 +28,14 @@ extern struct check_peer peers[PEERS];
 struct sent {
 	uint32_t peer;
 	uint8_t operation;
-	struct vfi_wire header;
+	struct vshmem_wire header;
 	uint32_t bytes; /* of its payload */
 };
 extern struct sent sent[SENT];
 extern size_t sent_count;
 
 /* The next message, in memory of exactly its size; or a sender that is gone. */
-void give(uint32_t lane, uint8_t operation, const struct vfi_wire *header, const void *payload,
+void give(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, const void *payload,
 	uint32_t bytes);
 void give_end(uint32_t peer);
 /* It was taken. */
@@ -46,7 +46,7 @@ int foreign_memory(uint64_t bytes);
 char *memory_of(int id);
 /* Begins; what is to be called for each message that is sent. */
 void pool_begin(void (*was_sent)(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes));
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes));
 
 /* flood.c: a peer that reads nothing; nothing else is under way. */
 struct fid_ep;

@@ -29,26 +29,29 @@ static struct vshmem_lane lanes[PEERS];
 /* Requests that have been sent to a peer and not answered honestly. */
 static struct sent {
 	uint32_t peer;
-	struct request request;
+	uint8_t tag;
+	struct vshmem_wire request;
 } sent[SENT];
 static size_t sent_count;
 
 int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag)
 {
 	static volatile uint8_t sum;
-	must(tag == VSHMEM_TAG && parts[0].iov_len == sizeof(struct request));
+	must(tag >= VSHMEM_PUT && tag <= VSHMEM_ANSWER);
+	must(parts[0].iov_len == sizeof(struct vshmem_wire));
 	if (lane->state != OPEN)
 		return lane->state == FULL ? -EAGAIN : -EIO;
 	for (int nth = 0; nth < count; nth++)
 		for (size_t at = 0; at < parts[nth].iov_len; at++)
 			sum += ((const uint8_t *)parts[nth].iov_base)[at];
-	struct request request;
+	struct vshmem_wire request;
 	memcpy(&request, parts[0].iov_base, sizeof(request));
-	if (request.what != REPLY) {
-		if (sent_count == SENT)
-			return -EAGAIN;
-		sent[sent_count++] = (struct sent) { lane->peer, request };
-	}
+	/* Of a put in parts the last one is answered. */
+	if (tag == VSHMEM_ANSWER || (tag == VSHMEM_PUT && !(request.flags & VSHMEM_WIRE_ACK)))
+		return 0;
+	if (sent_count == SENT)
+		return -EAGAIN;
+	sent[sent_count++] = (struct sent) { lane->peer, tag, request };
 	return 0;
 }
 
@@ -139,26 +142,46 @@ static void start(void)
 }
 
 /* A text of exactly its size, as it lies in a ring. */
-static void deliver(uint32_t lane, const struct request *request, uint64_t data, uint64_t bytes)
+static void deliver(uint32_t lane, uint8_t tag, const struct vshmem_wire *request, uint64_t data,
+	uint64_t bytes)
 {
 	char *text = malloc(bytes ? bytes : 1);
 	memset(text, (int)data, bytes);
 	memcpy(text, request, bytes < sizeof(*request) ? bytes : sizeof(*request));
-	vshmem_one_sided_arrived(lane, text, (uint32_t)bytes);
+	vshmem_one_sided_arrived(lane, tag, text, (uint32_t)bytes);
 	free(text);
 }
 
-static void mutate(struct request *request)
+static void mutate(struct vshmem_wire *request)
 {
 	for (uint64_t times = any(4); times > 0; times--) {
 		uint8_t *bytes = (uint8_t *)request;
 		switch (any(4)) {
 		case 0: bytes[any(sizeof(*request))] ^= (uint8_t)(1u << any(8)); break;
 		case 1: bytes[any(sizeof(*request))] = (uint8_t)any(256); break;
-		case 2: request->bytes = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3: request->token = (request->token & ~UINT64_C(0xfff)) | any(4096); break;
+		case 2: request->get.length = any(2) ? any(400) : UINT64_MAX - any(64); break;
+		case 3:
+			request->token = (request->token & ~UINT64_C(0xffff)) | any(4096);
+			break;
 		}
 	}
+}
+
+/* What a request is answered with: a get in pieces. */
+static void answer_truly(const struct sent *was, struct vshmem_wire reply)
+{
+	uint64_t bytes = was->tag == VSHMEM_GET ? was->request.get.length
+		: was->request.flags & VSHMEM_WIRE_FETCH ? was->request.atomic.length
+							 : 0;
+	if (reply.error)
+		bytes = 0;
+	do {
+		uint64_t piece = was->tag == VSHMEM_GET && bytes - reply.answer.offset > 30000
+			? 30000
+			: bytes - reply.answer.offset;
+		deliver(was->peer, VSHMEM_ANSWER, &reply, 1, sizeof(reply) + piece);
+		reply.answer.offset += piece;
+	} while (reply.answer.offset < bytes);
 }
 
 static void answer(bool honest)
@@ -167,21 +190,19 @@ static void answer(bool honest)
 		return;
 	size_t nth = any(sent_count);
 	struct sent was = sent[nth];
-	struct request reply = reply_to(&was.request);
+	struct vshmem_wire reply = reply_to(was.tag, &was.request);
 	if (honest) {
 		sent[nth] = sent[--sent_count];
-		reply.status = any(20) == 0;
-		deliver(was.peer, &reply, 1,
-			sizeof(reply)
-		                + (was.request.what == GET && !reply.status ? reply.bytes : 0));
+		reply.error = any(20) == 0 ? EACCES : 0;
+		answer_truly(&was, reply);
 		/* A second time. */
 		if (any(4) == 0)
-			deliver(was.peer, &reply, 1,
-				sizeof(reply) + (was.request.what == GET ? reply.bytes : 0));
+			answer_truly(&was, reply);
 		return;
 	}
 	mutate(&reply);
-	deliver((uint32_t)any(PEERS + 2), &reply, any(256), sizeof(reply) + any(500));
+	deliver((uint32_t)any(PEERS + 2), VSHMEM_ANSWER, &reply, any(256),
+		sizeof(reply) + any(500));
 }
 
 static struct region {
@@ -210,44 +231,37 @@ static void give_or_take(void)
 static void ask(void)
 {
 	const struct region *region = &regions[any(REGIONS)];
-	struct request request = { .what = (uint8_t)(1 + any(4)),
-		.op = (uint16_t)(any(2) ? MCA_BTL_ATOMIC_ADD : any(64)),
-		.flags = any(2) ? MCA_BTL_ATOMIC_FLAG_32BIT : 0,
-		.token = any(UINT64_MAX) };
-	request.bytes = request.what >= ATOMIC ? request.flags ? 4 : 8
-					       : any(any(10) ? 300 : 100000);
+	uint8_t tag = (uint8_t)(VSHMEM_PUT + any(3));
+	struct vshmem_wire request = { .flags = (uint8_t)any(16), .token = any(UINT64_MAX) };
+	uint64_t data = any(any(10) ? 300 : 30000);
+	request.get.length = any(any(10) ? 300 : 100000);
+	if (tag == VSHMEM_ATOMIC) {
+		request.datatype = (uint8_t)any(12);
+		request.op = (uint16_t)any(20);
+		request.atomic.length = any(4) * 8;
+		data = request.op >= VSHMEM_WIRE_SWAP_IF ? 2 * request.atomic.length
+							 : request.atomic.length;
+	}
 	if (region->handle) {
-		request.slot = region->handle->slot;
-		request.key = region->handle->key;
-		request.address = (uint64_t)(uintptr_t)region->memory
+		request.get.key = (uint64_t)region->handle->slot << 32 | region->handle->key;
+		request.get.address = (uint64_t)(uintptr_t)region->memory
 		        + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
-		if (request.what >= ATOMIC && any(2))
-			request.address &= ~UINT64_C(7);
+		if (tag == VSHMEM_ATOMIC && any(2))
+			request.get.address &= ~UINT64_C(7);
 	}
 	if (any(3) == 0)
 		mutate(&request);
-	uint64_t data = request.what == PUT && request.bytes < 200000 ? request.bytes : 0;
-	deliver((uint32_t)any(PEERS + 2), &request, any(256),
-		sizeof(request) + (any(10) ? data : any(600)));
+	deliver((uint32_t)any(PEERS + 2), tag, &request, any(256),
+		sizeof(request) + (tag == VSHMEM_GET ? 0 : any(10) ? data : any(600)));
 }
 
 static void noise(void)
 {
-	uint8_t text[sizeof(struct request)];
-	for (size_t at = 0; at < sizeof(text); at++)
-		text[at] = (uint8_t)any(256);
-	if (any(2))
-		text[0] = (uint8_t)any(7);
-	struct request request;
-	memcpy(&request, text, sizeof(request));
-	deliver((uint32_t)any(PEERS + 2), &request, any(256), any(200));
-}
-
-static void progress(void)
-{
-	vshmem_endpoint *endpoint;
-	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
-	vshmem_one_sided_waiting(endpoint);
+	struct vshmem_wire request;
+	for (size_t at = 0; at < sizeof(request); at++)
+		((uint8_t *)&request)[at] = (uint8_t)any(256);
+	deliver((uint32_t)any(PEERS + 2), (uint8_t)(VSHMEM_PUT + any(16)), &request, any(256),
+		any(200));
 }
 
 static void open_all(void)
@@ -271,7 +285,7 @@ static void replace(uint32_t peer)
 		else
 			nth++;
 	lanes[peer].state = OPEN;
-	endpoints[peer]->broken = false;
+	endpoints[peer]->peer.error = 0;
 }
 
 static void go(uint64_t steps)
@@ -291,24 +305,24 @@ static void go(uint64_t steps)
 		else if (choice < 88)
 			give_or_take();
 		else if (choice < 96)
-			progress();
+			vshmem_one_sided_waiting();
 		else if (any(300) == 0)
 			replace((uint32_t)any(PEERS));
 		else
 			lanes[any(PEERS)].state = any(3) ? OPEN : any(200) ? FULL : BROKEN;
 		for (uint32_t peer = 0; peer < PEERS; peer++)
-			if (endpoints[peer]->broken && any(20) == 0)
+			if (endpoints[peer]->peer.error && any(20) == 0)
 				replace(peer);
 	}
 	/* All is answered: all ends. */
 	for (int turn = 0; started != ended; turn++) {
 		must(turn < 100000);
 		for (uint32_t peer = 0; peer < PEERS; peer++) {
-			if (endpoints[peer]->broken)
+			if (endpoints[peer]->peer.error)
 				replace(peer);
 			lanes[peer].state = OPEN;
 		}
-		progress();
+		vshmem_one_sided_waiting();
 		for (size_t count = sent_count; count > 0; count--)
 			answer(true);
 	}

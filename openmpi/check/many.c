@@ -27,13 +27,13 @@ struct vshmem_lane {
 	int unused;
 };
 static struct vshmem_lane only;
-static struct request asked[MANY];
+static struct vshmem_wire asked[MANY];
 static size_t first, last;
 
 int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag)
 {
-	must(lane == &only && count >= 1 && tag == VSHMEM_TAG && last < MANY);
-	memcpy(&asked[last++], parts[0].iov_base, sizeof(struct request));
+	must(lane == &only && count >= 1 && tag == VSHMEM_PUT && last < MANY);
+	memcpy(&asked[last++], parts[0].iov_base, sizeof(struct vshmem_wire));
 	return 0;
 }
 
@@ -82,11 +82,11 @@ static int put(void)
 static void turn(bool newest)
 {
 	must(first < last);
-	struct request reply = reply_to(&asked[newest ? --last : first++]);
+	struct vshmem_wire reply = reply_to(VSHMEM_PUT, &asked[newest ? --last : first++]);
 	if (first == last)
 		first = last = 0;
-	vshmem_one_sided_arrived(0, &reply, sizeof(reply));
-	vshmem_one_sided_waiting(peer);
+	vshmem_one_sided_arrived(0, VSHMEM_ANSWER, &reply, sizeof(reply));
+	vshmem_one_sided_waiting();
 }
 
 /* What one of MANY operations costs when so many are kept in flight. */

@@ -10,43 +10,43 @@
 
 /* What an operation makes of what is there. Those for whole numbers wrap around. */
 #define COMMON_OPERATIONS(number)                                    \
-	case FI_MIN: return operand < old ? operand : old;           \
-	case FI_MAX: return operand > old ? operand : old;           \
-	case FI_LOR: return (number)(old != 0 || operand != 0);      \
-	case FI_LAND: return (number)(old != 0 && operand != 0);     \
-	case FI_LXOR: return (number)((old != 0) != (operand != 0)); \
-	case FI_ATOMIC_WRITE: return operand;                        \
-	case FI_CSWAP: return compare == old ? operand : old;        \
-	case FI_CSWAP_NE: return compare != old ? operand : old;     \
-	case FI_CSWAP_LE: return compare <= old ? operand : old;     \
-	case FI_CSWAP_LT: return compare < old ? operand : old;      \
-	case FI_CSWAP_GE: return compare >= old ? operand : old;     \
-	case FI_CSWAP_GT: return compare > old ? operand : old;
+	case VSHMEM_WIRE_MIN: return operand < old ? operand : old;           \
+	case VSHMEM_WIRE_MAX: return operand > old ? operand : old;           \
+	case VSHMEM_WIRE_LOR: return (number)(old != 0 || operand != 0);      \
+	case VSHMEM_WIRE_LAND: return (number)(old != 0 && operand != 0);     \
+	case VSHMEM_WIRE_LXOR: return (number)((old != 0) != (operand != 0)); \
+	case VSHMEM_WIRE_WRITE: return operand;                        \
+	case VSHMEM_WIRE_SWAP_IF: return compare == old ? operand : old;        \
+	case VSHMEM_WIRE_SWAP_NE: return compare != old ? operand : old;     \
+	case VSHMEM_WIRE_SWAP_LE: return compare <= old ? operand : old;     \
+	case VSHMEM_WIRE_SWAP_LT: return compare < old ? operand : old;      \
+	case VSHMEM_WIRE_SWAP_GE: return compare >= old ? operand : old;     \
+	case VSHMEM_WIRE_SWAP_GT: return compare > old ? operand : old;
 
 #define WHOLE_NUMBER(name, number)                                                      \
 	static inline number combine_##name(                                            \
-		enum fi_op op, number old, number operand, number compare)              \
+		enum vshmem_wire_change op, number old, number operand, number compare)              \
 	{                                                                               \
 		switch ((int)op) {                                                      \
 			COMMON_OPERATIONS(number)                                       \
-		case FI_SUM: return (number)((uint64_t)old + (uint64_t)operand);        \
-		case FI_PROD: return (number)((uint64_t)old * (uint64_t)operand);       \
-		case FI_BOR: return (number)(old | operand);                            \
-		case FI_BAND: return (number)(old & operand);                           \
-		case FI_BXOR: return (number)(old ^ operand);                           \
-		case FI_MSWAP: return (number)((operand & compare) | (old & ~compare)); \
+		case VSHMEM_WIRE_SUM: return (number)((uint64_t)old + (uint64_t)operand);        \
+		case VSHMEM_WIRE_PROD: return (number)((uint64_t)old * (uint64_t)operand);       \
+		case VSHMEM_WIRE_BOR: return (number)(old | operand);                            \
+		case VSHMEM_WIRE_BAND: return (number)(old & operand);                           \
+		case VSHMEM_WIRE_BXOR: return (number)(old ^ operand);                           \
+		case VSHMEM_WIRE_SWAP_MASKED: return (number)((operand & compare) | (old & ~compare)); \
 		default: return old;                                                    \
 		}                                                                       \
 	}
 
 #define FLOATING_NUMBER(name, number)                                      \
 	static inline number combine_##name(                               \
-		enum fi_op op, number old, number operand, number compare) \
+		enum vshmem_wire_change op, number old, number operand, number compare) \
 	{                                                                  \
 		switch ((int)op) {                                         \
 			COMMON_OPERATIONS(number)                          \
-		case FI_SUM: return old + operand;                         \
-		case FI_PROD: return old * operand;                        \
+		case VSHMEM_WIRE_SUM: return old + operand;                         \
+		case VSHMEM_WIRE_PROD: return old * operand;                        \
 		default: return old;                                       \
 		}                                                          \
 	}
@@ -54,7 +54,7 @@
 /* WORD has the size of NUMBER. What is only read may lie in memory that cannot be written. */
 #define APPLY(name, number, word)                                                          \
 	_Static_assert(sizeof(number) == sizeof(word), "a number is swapped as a word");   \
-	static void apply_##name(void *there, enum fi_op op, const char *operands,         \
+	static void apply_##name(void *there, enum vshmem_wire_change op, const char *operands,         \
 		const char *compare, char *result, size_t count)                           \
 	{                                                                                  \
 		for (size_t nth = 0; nth < count; nth++) {                                 \
@@ -70,7 +70,7 @@
 				memcpy(&old, &before, sizeof(number));                     \
 				new = combine_##name(op, old, operand, wanted);            \
 				memcpy(&after, &new, sizeof(number));                      \
-			} while (op != FI_ATOMIC_READ                                      \
+			} while (op != VSHMEM_WIRE_READ                                      \
 			        && !__atomic_compare_exchange_n(at, &before, after, false, \
 					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED));              \
 			if (result)                                                        \
@@ -103,55 +103,55 @@ APPLY(double, double, uint64_t)
 static const struct {
 	size_t bytes;
 	bool floating;
-	void (*apply)(void *, enum fi_op, const char *, const char *, char *, size_t);
+	void (*apply)(void *, enum vshmem_wire_change, const char *, const char *, char *, size_t);
 } numbers[] = {
-	[FI_INT8] = { 1, false, apply_int8 },
-	[FI_UINT8] = { 1, false, apply_uint8 },
-	[FI_INT16] = { 2, false, apply_int16 },
-	[FI_UINT16] = { 2, false, apply_uint16 },
-	[FI_INT32] = { 4, false, apply_int32 },
-	[FI_UINT32] = { 4, false, apply_uint32 },
-	[FI_INT64] = { 8, false, apply_int64 },
-	[FI_UINT64] = { 8, false, apply_uint64 },
-	[FI_FLOAT] = { 4, true, apply_float },
-	[FI_DOUBLE] = { 8, true, apply_double },
+	[VSHMEM_WIRE_INT8] = { 1, false, apply_int8 },
+	[VSHMEM_WIRE_UINT8] = { 1, false, apply_uint8 },
+	[VSHMEM_WIRE_INT16] = { 2, false, apply_int16 },
+	[VSHMEM_WIRE_UINT16] = { 2, false, apply_uint16 },
+	[VSHMEM_WIRE_INT32] = { 4, false, apply_int32 },
+	[VSHMEM_WIRE_UINT32] = { 4, false, apply_uint32 },
+	[VSHMEM_WIRE_INT64] = { 8, false, apply_int64 },
+	[VSHMEM_WIRE_UINT64] = { 8, false, apply_uint64 },
+	[VSHMEM_WIRE_FLOAT] = { 4, true, apply_float },
+	[VSHMEM_WIRE_DOUBLE] = { 8, true, apply_double },
 };
 
-size_t vfi_number_bytes(enum fi_datatype datatype)
+size_t vshmem_number_bytes(int number)
 {
-	size_t kind = (size_t)datatype;
+	size_t kind = (size_t)number;
 	return kind < sizeof(numbers) / sizeof(numbers[0]) ? numbers[kind].bytes : 0;
 }
 
-bool vfi_atomic_valid(enum fi_datatype datatype, enum fi_op op, enum vfi_atomic_call call)
+bool vshmem_atomic_valid(int number, int op, enum vshmem_atomic_call call)
 {
-	if (vfi_number_bytes(datatype) == 0)
+	if (vshmem_number_bytes(number) == 0)
 		return false;
-	bool floating = numbers[datatype].floating;
+	bool floating = numbers[number].floating;
 	switch ((int)op) {
-	case FI_MIN:
-	case FI_MAX:
-	case FI_SUM:
-	case FI_PROD:
-	case FI_LOR:
-	case FI_LAND:
-	case FI_LXOR:
-	case FI_ATOMIC_WRITE: return call != VFI_ATOMIC_COMPARE;
-	case FI_BOR:
-	case FI_BAND:
-	case FI_BXOR: return call != VFI_ATOMIC_COMPARE && !floating;
-	case FI_ATOMIC_READ: return call == VFI_ATOMIC_FETCH;
-	case FI_CSWAP:
-	case FI_CSWAP_NE:
-	case FI_CSWAP_LE:
-	case FI_CSWAP_LT:
-	case FI_CSWAP_GE:
-	case FI_CSWAP_GT: return call == VFI_ATOMIC_COMPARE;
-	case FI_MSWAP: return call == VFI_ATOMIC_COMPARE && !floating;
+	case VSHMEM_WIRE_MIN:
+	case VSHMEM_WIRE_MAX:
+	case VSHMEM_WIRE_SUM:
+	case VSHMEM_WIRE_PROD:
+	case VSHMEM_WIRE_LOR:
+	case VSHMEM_WIRE_LAND:
+	case VSHMEM_WIRE_LXOR:
+	case VSHMEM_WIRE_WRITE: return call != VSHMEM_ATOMIC_COMPARE;
+	case VSHMEM_WIRE_BOR:
+	case VSHMEM_WIRE_BAND:
+	case VSHMEM_WIRE_BXOR: return call != VSHMEM_ATOMIC_COMPARE && !floating;
+	case VSHMEM_WIRE_READ: return call == VSHMEM_ATOMIC_FETCH;
+	case VSHMEM_WIRE_SWAP_IF:
+	case VSHMEM_WIRE_SWAP_NE:
+	case VSHMEM_WIRE_SWAP_LE:
+	case VSHMEM_WIRE_SWAP_LT:
+	case VSHMEM_WIRE_SWAP_GE:
+	case VSHMEM_WIRE_SWAP_GT: return call == VSHMEM_ATOMIC_COMPARE;
+	case VSHMEM_WIRE_SWAP_MASKED: return call == VSHMEM_ATOMIC_COMPARE && !floating;
 	default: return false;
 	}
 }
 
-void vfi_atomic_apply(void *there, enum fi_datatype datatype, enum fi_op op, const void *operands,
+void vshmem_atomic_apply(void *there, enum vshmem_wire_number number, enum vshmem_wire_change op, const void *operands,
 	const void *compare, void *result, size_t count)
-{ numbers[datatype].apply(there, op, operands, compare, result, count); }
+{ numbers[number].apply(there, op, operands, compare, result, count); }
