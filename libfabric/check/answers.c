@@ -1,15 +1,9 @@
 #include "answers.h"
 
-#include <stdlib.h>
-#include <string.h>
 
-#include "../vshmem_fi.h"
-#include "pool.h"
+#include "one_endpoint.h"
 
 enum { RENDEZVOUS = 256 };
-
-static void (*look)(void);
-void answers_begin(void (*looks)(void)) { look = looks; }
 
 /* Messages in pieces that peers receive: what was asked for, and what has come. */
 static struct {
@@ -17,23 +11,6 @@ static struct {
 	uint32_t peer;
 	bool acked, used;
 } rendezvous[RENDEZVOUS];
-
-void deliver_bytes(uint32_t lane, uint8_t operation, const struct vshmem_wire *header,
-	const void *payload, uint64_t bytes)
-{
-	give(lane, operation, header, payload, (uint32_t)bytes);
-	while (!taken())
-		look();
-}
-
-void deliver(
-	uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes, int fill)
-{
-	char *payload = malloc(bytes + 1);
-	memset(payload, fill, bytes);
-	deliver_bytes(lane, operation, header, payload, bytes);
-	free(payload);
-}
 
 void note_sent(
 	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
@@ -52,19 +29,6 @@ void note_sent(
 		return;
 	must(sent_count < SENT);
 	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
-}
-
-static void answer_get(const struct sent *was, struct vshmem_wire answer)
-{
-	uint64_t bytes = was->header.get.length;
-	answer.error = any(30) ? 0 : FI_EKEYREJECTED;
-	do {
-		uint64_t piece = answer.error ? 0 : any(2000) + 1;
-		if (piece > bytes - answer.answer.offset)
-			piece = bytes - answer.answer.offset;
-		deliver(was->peer, VSHMEM_ANSWER, &answer, piece, 1);
-		answer.answer.offset += piece;
-	} while (answer.answer.offset < bytes && !answer.error);
 }
 
 static void answer_ready(const struct sent *was)
@@ -103,21 +67,13 @@ void answer(bool again)
 		return;
 	size_t nth = any(sent_count);
 	struct sent was = sent[nth];
-	struct vshmem_wire header = { .flags = was.header.flags & VSHMEM_WIRE_ACK,
-		.answered = was.operation,
-		.token = was.header.token };
+	struct vshmem_wire header = { .token = was.header.token };
 	if (!again)
 		sent[nth] = sent[--sent_count];
 	switch (was.operation) {
 	case VSHMEM_PUT:
-		header.error = any(30) ? 0 : FI_EACCES;
-		deliver(was.peer, VSHMEM_ANSWER, &header, 0, 0);
-		break;
-	case VSHMEM_GET: answer_get(&was, header); break;
-	case VSHMEM_ATOMIC:
-		deliver(was.peer, VSHMEM_ANSWER, &header,
-			was.header.flags & VSHMEM_WIRE_FETCH ? was.header.atomic.length : 0, 2);
-		break;
+	case VSHMEM_GET:
+	case VSHMEM_ATOMIC: answer_request(&was); break;
 	case VFI_READY_TO_SEND: answer_ready(&was); break;
 	case VFI_CLEAR_TO_SEND: answer_clear(&was); break;
 	default: deliver(was.peer, VFI_ACK, &header, 0, 0);
@@ -133,20 +89,6 @@ void acknowledge(void)
 		rendezvous[token].used = false;
 		if (rendezvous[token].acked)
 			deliver(rendezvous[token].peer, VFI_ACK, &ack, 0, 0);
-	}
-}
-
-void mutate(struct vshmem_wire *header)
-{
-	uint8_t *bytes = (uint8_t *)header;
-	for (uint64_t times = any(4); times > 0; times--) {
-		switch (any(5)) {
-		case 0: bytes[any(sizeof(*header))] ^= (uint8_t)(1u << any(8)); break;
-		case 1: bytes[any(sizeof(*header))] = (uint8_t)any(256); break;
-		case 2: header->put.address = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3: header->put.left = any(2) ? any(4000) : UINT64_MAX - any(64); break;
-		case 4: header->token = (header->token & ~UINT64_C(0xffff)) | any(4096); break;
-		}
 	}
 }
 

@@ -26,11 +26,11 @@ static void begin_everything(char *memory, struct fid_mr *region)
 	must(fi_tsendmsg(ep, &message, FI_DELIVERY_COMPLETE) == 0);
 	must(fi_tsend(ep, memory, 8000, NULL, to, 1, NULL) == 0);
 	must(fi_trecv(ep, memory, 4000, NULL, FI_ADDR_UNSPEC, 5, 0, NULL) == 0);
-	deliver(0, VFI_READY_TO_SEND, &ready, 0);
+	deliver(0, VFI_READY_TO_SEND, &ready, 0, 0);
 	must(fi_recvmsg(ep, &several, FI_MULTI_RECV) == 0);
-	deliver(0, VFI_READY_TO_SEND, &ready_untagged, 0);
+	deliver(0, VFI_READY_TO_SEND, &ready_untagged, 0, 0);
 	/* Not expected. */
-	deliver(0, VFI_EAGER_TAGGED, &(struct vshmem_wire) { .message.tag = 99 }, 8);
+	deliver(0, VFI_EAGER_TAGGED, &(struct vshmem_wire) { .message.tag = 99 }, 8, 0);
 	must(fi_trecv(ep, memory, 8, NULL, to, 6, 0, NULL) == 0);
 	for (int full = 0; full < 2; full++) {
 		must(fi_write(ep, memory, 64, NULL, to, 4096, 1, NULL) == 0);
@@ -44,13 +44,13 @@ static void begin_everything(char *memory, struct fid_mr *region)
 			.token = 5 };
 		/* From now on there is no room. */
 		peers[0].state = FULL;
-		deliver(0, VSHMEM_GET, &get, 0);
+		deliver(0, VSHMEM_GET, &get, 0, 0);
 		must(fi_tinject(ep, memory, 64, to, 1) == 0);
 		must(fi_tsend(ep, memory, 64, NULL, to, 1, NULL) == 0);
 		deliver(0, VFI_EAGER_TAGGED,
 			&(struct vshmem_wire) {
 				.message.tag = 99, .token = 5, .flags = VSHMEM_WIRE_ACK },
-			8);
+			8, 0);
 		must(fi_trecv(ep, memory, 8, NULL, FI_ADDR_UNSPEC, 99, 0, NULL) == 0);
 	}
 }
@@ -85,10 +85,10 @@ static void peers_come_and_go(void)
 	for (int turn = 0; turn < 300; turn++) {
 		must(fi_tinject(ep, word, 8, addresses[1], 1) == 0);
 		must(fi_write(ep, word, 8, NULL, addresses[1], address, 1, NULL) == 0);
-		deliver(1, VSHMEM_PUT, &asked, 8);
+		deliver(1, VSHMEM_PUT, &asked, 8, 0);
 		sent_count = 0;
 		fi_addr_t gone = addresses[1];
-		come(1);
+		come(1, 0);
 		give_end(1);
 		while (!taken())
 			fi_cq_read(cq, &entry, 0);
@@ -124,7 +124,9 @@ static void counters_of_regions(void)
 
 int main(void)
 {
-	open_all();
+	open_all(NULL);
+	for (uint32_t nth = 0; nth < PEERS; nth++)
+		come(nth, 0);
 	for (int times = 0; times < 3; times++)
 		closed_with_work_under_way();
 	peers_come_and_go();

@@ -4,7 +4,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "../vshmem_fi.h"
-#include "pool.h"
+#include "../../transport/check/pool.h"
 
 #define TAG UINT64_C(0x7766554433221100)
 

@@ -49,7 +49,7 @@ static ssize_t begin(int nth, char *buffer, void *context)
 	case 1: return fi_tsend(ep, buffer, BYTES, NULL, to, 1, context);
 	case 2:
 		must(fi_trecv(ep, buffer, BYTES, NULL, FI_ADDR_UNSPEC, 5, 0, context) == 0);
-		deliver(0, VFI_READY_TO_SEND, &ready, 0);
+		deliver(0, VFI_READY_TO_SEND, &ready, 0, 0);
 		return 0;
 	case 3: return fi_write(ep, buffer, 64, NULL, to, 4096, 1, context);
 	case 4: return fi_read(ep, buffer, 64, NULL, to, 4096, 1, context);
@@ -101,7 +101,7 @@ static void answer(uint32_t lane, uint8_t operation, uint64_t token, uint8_t was
 		bytes = 2000;
 	else if (operation == VSHMEM_ANSWER)
 		bytes = was == VSHMEM_GET ? 64 : was == VSHMEM_ATOMIC ? 8 : 0;
-	deliver(lane, operation, &header, bytes);
+	deliver(lane, operation, &header, bytes, 0);
 }
 
 /* All tokens of few operations, from those that were asked for nothing; and from the one that was,

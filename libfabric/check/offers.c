@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pool.h"
+#include "../../transport/check/pool.h"
 
 enum { TEXT = 30000 };
 

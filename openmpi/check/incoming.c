@@ -7,8 +7,8 @@
  *
  * In the end all honest answers are given: each operation that was started must have ended once.
  */
+#include "../../transport/check/answers.h"
 #include "library.h"
-#include "../../transport/check/random_steps.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,62 +18,15 @@
 
 uint64_t first_seed, step, seed;
 
-enum { PEERS = 3, OPERATIONS = 1 << 14, SENT = 1 << 13, REGIONS = 8 };
+enum { OPERATIONS = 1 << 14, REGIONS = 8 };
 
-/* A lane takes messages, has no room, or is broken. */
-struct vshmem_lane {
-	uint32_t peer;
-	enum { OPEN, FULL, BROKEN } state;
-};
-static struct vshmem_lane lanes[PEERS];
-/* Requests that have been sent to a peer and not answered honestly. */
-static struct sent {
-	uint32_t peer;
-	uint8_t tag;
-	struct vshmem_wire request;
-} sent[SENT];
-static size_t sent_count;
-
-int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag)
+/* Of a put in parts the last one is answered. */
+static void note_sent(
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
 {
-	static volatile uint8_t sum;
-	must(tag >= VSHMEM_PUT && tag <= VSHMEM_ANSWER);
-	must(parts[0].iov_len == sizeof(struct vshmem_wire));
-	if (lane->state != OPEN)
-		return lane->state == FULL ? -EAGAIN : -EIO;
-	for (int nth = 0; nth < count; nth++)
-		for (size_t at = 0; at < parts[nth].iov_len; at++)
-			sum += ((const uint8_t *)parts[nth].iov_base)[at];
-	struct vshmem_wire request;
-	memcpy(&request, parts[0].iov_base, sizeof(request));
-	/* Of a put in parts the last one is answered. */
-	if (tag == VSHMEM_ANSWER || (tag == VSHMEM_PUT && !(request.flags & VSHMEM_WIRE_ACK)))
-		return 0;
-	if (sent_count == SENT)
-		return -EAGAIN;
-	sent[sent_count++] = (struct sent) { lane->peer, tag, request };
-	return 0;
-}
-
-int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender)
-{
-	(void)port;
-	if (lane >= PEERS + 1)
-		return -ENOENT;
-	/* The last one does not tell where it may be answered. */
-	*sender = (struct vshmem_sender) { .port = { .nonce = lane + 1,
-						   .id = lane < PEERS ? lane + 1 : 0 } };
-	return 0;
-}
-
-int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
-	uint64_t mark, vshmem_lane **lane)
-{
-	(void)pool, (void)own, (void)mark;
-	if (to->nonce == 0 || to->nonce > PEERS)
-		return -ENOENT;
-	*lane = &lanes[to->nonce - 1];
-	return 0;
+	bool answered = operation != VSHMEM_PUT || (header->flags & VSHMEM_WIRE_ACK);
+	if (operation != VSHMEM_ANSWER && answered)
+		sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
 }
 
 bool vshmem_makes_progress(void) { return any(8) == 0; }
@@ -142,46 +95,14 @@ static void start(void)
 }
 
 /* A text of exactly its size, as it lies in a ring. */
-static void deliver(uint32_t lane, uint8_t tag, const struct vshmem_wire *request, uint64_t data,
-	uint64_t bytes)
+void deliver(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes,
+	int fill)
 {
-	char *text = malloc(bytes ? bytes : 1);
-	memset(text, (int)data, bytes);
-	memcpy(text, request, bytes < sizeof(*request) ? bytes : sizeof(*request));
-	vshmem_one_sided_arrived(lane, tag, text, (uint32_t)bytes);
+	char *text = malloc(sizeof(*header) + bytes);
+	memcpy(text, header, sizeof(*header));
+	memset(text + sizeof(*header), fill, bytes);
+	vshmem_one_sided_arrived(lane, operation, text, (uint32_t)(sizeof(*header) + bytes));
 	free(text);
-}
-
-static void mutate(struct vshmem_wire *request)
-{
-	for (uint64_t times = any(4); times > 0; times--) {
-		uint8_t *bytes = (uint8_t *)request;
-		switch (any(4)) {
-		case 0: bytes[any(sizeof(*request))] ^= (uint8_t)(1u << any(8)); break;
-		case 1: bytes[any(sizeof(*request))] = (uint8_t)any(256); break;
-		case 2: request->get.length = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3:
-			request->token = (request->token & ~UINT64_C(0xffff)) | any(4096);
-			break;
-		}
-	}
-}
-
-/* What a request is answered with: a get in pieces. */
-static void answer_truly(const struct sent *was, struct vshmem_wire reply)
-{
-	uint64_t bytes = was->tag == VSHMEM_GET ? was->request.get.length
-		: was->request.flags & VSHMEM_WIRE_FETCH ? was->request.atomic.length
-							 : 0;
-	if (reply.error)
-		bytes = 0;
-	do {
-		uint64_t piece = was->tag == VSHMEM_GET && bytes - reply.answer.offset > 30000
-			? 30000
-			: bytes - reply.answer.offset;
-		deliver(was->peer, VSHMEM_ANSWER, &reply, 1, sizeof(reply) + piece);
-		reply.answer.offset += piece;
-	} while (reply.answer.offset < bytes);
 }
 
 static void answer(bool honest)
@@ -190,19 +111,17 @@ static void answer(bool honest)
 		return;
 	size_t nth = any(sent_count);
 	struct sent was = sent[nth];
-	struct vshmem_wire reply = reply_to(was.tag, &was.request);
+	struct vshmem_wire reply = { .answered = was.operation, .token = was.header.token };
 	if (honest) {
 		sent[nth] = sent[--sent_count];
-		reply.error = any(20) == 0 ? EACCES : 0;
-		answer_truly(&was, reply);
+		answer_request(&was);
 		/* A second time. */
 		if (any(4) == 0)
-			answer_truly(&was, reply);
+			answer_request(&was);
 		return;
 	}
 	mutate(&reply);
-	deliver((uint32_t)any(PEERS + 2), VSHMEM_ANSWER, &reply, any(256),
-		sizeof(reply) + any(500));
+	deliver((uint32_t)any(PEERS + 2), VSHMEM_ANSWER, &reply, any(500), (int)any(256));
 }
 
 static struct region {
@@ -251,8 +170,11 @@ static void ask(void)
 	}
 	if (any(3) == 0)
 		mutate(&request);
-	deliver((uint32_t)any(PEERS + 2), tag, &request, any(256),
-		sizeof(request) + (tag == VSHMEM_GET ? 0 : any(10) ? data : any(600)));
+	deliver((uint32_t)any(PEERS + 2), tag, &request,
+		tag == VSHMEM_GET   ? 0
+			: any(10) ? data
+				  : any(600),
+		(int)any(256));
 }
 
 static void noise(void)
@@ -260,31 +182,21 @@ static void noise(void)
 	struct vshmem_wire request;
 	for (size_t at = 0; at < sizeof(request); at++)
 		((uint8_t *)&request)[at] = (uint8_t)any(256);
-	deliver((uint32_t)any(PEERS + 2), (uint8_t)(VSHMEM_PUT + any(16)), &request, any(256),
-		any(200));
-}
-
-static void open_all(void)
-{
-	for (uint32_t peer = 0; peer < PEERS; peer++) {
-		lanes[peer] = (struct vshmem_lane) { peer, OPEN };
-		struct vshmem_address port = { .nonce = peer + 1, .id = peer + 1 };
-		endpoints[peer] = vshmem_endpoint_open(&port);
-		must(endpoints[peer]);
-	}
+	vshmem_one_sided_arrived(0, VSHMEM_PUT, &request, (uint32_t)any(sizeof(request)));
+	deliver((uint32_t)any(PEERS + 2), (uint8_t)(VSHMEM_PUT + any(16)), &request, any(200), 9);
 }
 
 /* A peer is gone, and another with the same number comes. */
 static void replace(uint32_t peer)
 {
-	lanes[peer].state = BROKEN;
+	peers[peer].state = BROKEN;
 	vshmem_one_sided_fail(endpoints[peer]);
 	for (size_t nth = 0; nth < sent_count;)
 		if (sent[nth].peer == peer)
 			sent[nth] = sent[--sent_count];
 		else
 			nth++;
-	lanes[peer].state = OPEN;
+	peers[peer].state = OPEN;
 	endpoints[peer]->peer.error = 0;
 }
 
@@ -309,7 +221,7 @@ static void go(uint64_t steps)
 		else if (any(300) == 0)
 			replace((uint32_t)any(PEERS));
 		else
-			lanes[any(PEERS)].state = any(3) ? OPEN : any(200) ? FULL : BROKEN;
+			peers[any(PEERS)].state = any(3) ? OPEN : any(200) ? FULL : BROKEN;
 		for (uint32_t peer = 0; peer < PEERS; peer++)
 			if (endpoints[peer]->peer.error && any(20) == 0)
 				replace(peer);
@@ -320,7 +232,7 @@ static void go(uint64_t steps)
 		for (uint32_t peer = 0; peer < PEERS; peer++) {
 			if (endpoints[peer]->peer.error)
 				replace(peer);
-			lanes[peer].state = OPEN;
+			peers[peer].state = OPEN;
 		}
 		vshmem_one_sided_waiting();
 		for (size_t count = sent_count; count > 0; count--)
@@ -333,8 +245,8 @@ int main(int argc, char **argv)
 	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	seed = seed * 0x9e3779b97f4a7c15u | 1;
 	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
-	must(open_module());
-	open_all();
+	pool_begin(note_sent);
+	open_module(endpoints);
 	do
 		go(20000);
 	while (until ? time(NULL) < until : step < 200000);

@@ -1,5 +1,4 @@
-/* A stand-in for the pool: the functions of vshmem.h that the provider calls, as its check has
- * them.
+/* A stand-in for the pool: the functions of vshmem.h that a transport calls, as its check has them.
  *
  * Lanes take messages, have no room, or are broken. What comes is what the check says. Memory that
  * is not held or attached is poisoned.
@@ -11,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../operations.h"
-#include "../../transport/check/random_steps.h"
+#include "../peer.h"
+#include "random_steps.h"
 
 enum { PEERS = 3, SLOTS = 32, SLOT_BYTES = 1 << 16, SENT = 1 << 14, MOST_BYTES = 3000 };
 
@@ -47,10 +46,5 @@ char *memory_of(int id);
 /* Begins; what is to be called for each message that is sent. */
 void pool_begin(void (*was_sent)(
 	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes));
-
-/* flood.c: a peer that reads nothing; nothing else is under way. */
-struct fid_ep;
-struct fid_cq;
-void flood(struct fid_ep *ep, struct fid_cq *cq, uint32_t peer, uint64_t address);
 
 #endif
