@@ -5,8 +5,8 @@
 #include <string.h>
 
 _Static_assert((int)FI_DOUBLE == VSHMEM_WIRE_DOUBLE && (int)FI_BXOR == VSHMEM_WIRE_BXOR
-                && (int)FI_ATOMIC_WRITE == VSHMEM_WIRE_WRITE
-                && (int)FI_MSWAP == VSHMEM_WIRE_SWAP_MASKED,
+		&& (int)FI_ATOMIC_WRITE == VSHMEM_WIRE_WRITE
+		&& (int)FI_MSWAP == VSHMEM_WIRE_SWAP_MASKED,
 	"the wire has libfabric's numbers");
 
 #define endpoint_of(fid) ((struct vfi_endpoint *)(fid))
@@ -51,7 +51,7 @@ static int refuse(const struct vshmem_request *request, const struct operands *a
 	if (!vshmem_atomic_valid(request->number, request->op, call))
 		return -FI_EOPNOTSUPP;
 	if (all->operand_count > VSHMEM_PARTS || all->compare_count > VSHMEM_PARTS
-	        || all->result_count > VSHMEM_PARTS)
+		|| all->result_count > VSHMEM_PARTS)
 		return -FI_EINVAL;
 	bool reads = request->op == FI_ATOMIC_READ;
 	uint64_t count = reads ? numbers_of(all->result, all->result_count)
@@ -66,8 +66,8 @@ static int refuse(const struct vshmem_request *request, const struct operands *a
 	return 0;
 }
 
-static ssize_t start(struct fid_ep *fid, enum vshmem_atomic_call call, struct vshmem_request *request,
-	const struct operands *all)
+static ssize_t start(struct fid_ep *fid, enum vshmem_atomic_call call,
+	struct vshmem_request *request, const struct operands *all)
 {
 	char room[VSHMEM_ATOMIC_BYTES], compared[VSHMEM_ATOMIC_BYTES];
 	struct iovec result[VSHMEM_PARTS], operands;
@@ -220,7 +220,8 @@ static ssize_t compare_message(struct fid_ep *fid, const struct fi_msg_atomic *m
 	return message(fid, VSHMEM_ATOMIC_COMPARE, msg, &all, flags);
 }
 
-static int valid(enum fi_datatype datatype, enum fi_op op, enum vshmem_atomic_call call, size_t *count)
+static int valid(
+	enum fi_datatype datatype, enum fi_op op, enum vshmem_atomic_call call, size_t *count)
 {
 	if (!vshmem_atomic_valid(datatype, op, call))
 		return -FI_EOPNOTSUPP;
@@ -228,24 +229,16 @@ static int valid(enum fi_datatype datatype, enum fi_op op, enum vshmem_atomic_ca
 	return 0;
 }
 
-static int base_valid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(datatype, op, VSHMEM_ATOMIC_BASE, count);
-}
-
-static int fetch_valid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(datatype, op, VSHMEM_ATOMIC_FETCH, count);
-}
-
-static int compare_valid(
-	struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(datatype, op, VSHMEM_ATOMIC_COMPARE, count);
-}
+#define VALID(name, call)                                                                    \
+	static int name(                                                                     \
+		struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count) \
+	{                                                                                    \
+		(void)fid;                                                                   \
+		return valid(datatype, op, call, count);                                     \
+	}
+VALID(base_valid, VSHMEM_ATOMIC_BASE)
+VALID(fetch_valid, VSHMEM_ATOMIC_FETCH)
+VALID(compare_valid, VSHMEM_ATOMIC_COMPARE)
 
 struct fi_ops_atomic vfi_atomic_ops = {
 	.size = sizeof(struct fi_ops_atomic),
@@ -269,8 +262,8 @@ int vfi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum 
 {
 	(void)domain;
 	enum vshmem_atomic_call call = flags & FI_COMPARE_ATOMIC ? VSHMEM_ATOMIC_COMPARE
-		: flags & FI_FETCH_ATOMIC                     ? VSHMEM_ATOMIC_FETCH
-							      : VSHMEM_ATOMIC_BASE;
+		: flags & FI_FETCH_ATOMIC                        ? VSHMEM_ATOMIC_FETCH
+								 : VSHMEM_ATOMIC_BASE;
 	if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED))
 		return -FI_EINVAL;
 	attr->size = vshmem_number_bytes(datatype);

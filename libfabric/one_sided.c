@@ -15,12 +15,15 @@ static uint64_t completion_flags(const struct vshmem_request *request)
 }
 
 static bool is_wanted(const struct vfi_endpoint *ep, const struct vshmem_request *request)
-{ return !ep->tx_selective || (request->flags & FI_COMPLETION); }
+{
+	return !ep->tx_selective || (request->flags & FI_COMPLETION);
+}
 
 static struct vfi_counter *counter_of(
 	const struct vfi_endpoint *ep, const struct vshmem_request *request)
 {
-	bool reads = request->what == VSHMEM_GET || (request->what == VSHMEM_ATOMIC && vshmem_fetches(request));
+	bool reads = request->what == VSHMEM_GET
+		|| (request->what == VSHMEM_ATOMIC && vshmem_fetches(request));
 	return reads ? ep->read_counter : ep->write_counter;
 }
 
@@ -70,8 +73,8 @@ static void apply(const struct vshmem_request *request, char *there)
 }
 
 /* Tells the owner of the memory what was done to it. */
-static void tell(struct vfi_endpoint *ep, struct vfi_peer *peer, const struct vshmem_request *request,
-	uint64_t access)
+static void tell(struct vfi_endpoint *ep, struct vfi_peer *peer,
+	const struct vshmem_request *request, uint64_t access)
 {
 	bool data = request->flags & FI_REMOTE_CQ_DATA;
 	struct vshmem_wire header = { .flags = data ? VSHMEM_WIRE_DATA : 0,
@@ -85,15 +88,14 @@ static uint32_t notifications_wanted(const struct vfi_endpoint *ep, const struct
 {
 	const struct vfi_record *record = ep->domain->memory->record;
 	return (record ? __atomic_load_n(&record->notify, __ATOMIC_RELAXED) : 0)
-	        | (region->read ? VFI_NOTIFY_READ : 0) | (region->written ? VFI_NOTIFY_WRITE : 0);
+		| (region->read ? VFI_NOTIFY_READ : 0) | (region->written ? VFI_NOTIFY_WRITE : 0);
 }
 
-static void say_once(const struct vfi_endpoint *ep, const struct vfi_remote *remote)
+static void say_once(struct vfi_endpoint *ep, const struct vfi_remote *remote)
 {
-	struct vfi_rma *rma = ep->rma;
-	if (rma->warned || !remote->direct || !vfi_direct_refused(remote->direct))
+	if (ep->warned_of_attaches || !remote->direct || !vfi_direct_refused(remote->direct))
 		return;
-	rma->warned = true;
+	ep->warned_of_attaches = true;
 	vfi_say("memory of a peer cannot be attached, and is accessed by messages, which takes "
 		"longer: the pool's table of attaches is full. Make the pool with a larger "
 		"--limit attaches=N");
@@ -125,9 +127,9 @@ static ssize_t do_here(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vf
 	}
 	ssize_t rc = 0;
 	bool notifying = (request->flags & FI_REMOTE_CQ_DATA)
-	        || (notify & (access & VSHMEM_REMOTE_READ ? VFI_NOTIFY_READ : VFI_NOTIFY_WRITE));
+		|| (notify & (access & VSHMEM_REMOTE_READ ? VFI_NOTIFY_READ : VFI_NOTIFY_WRITE));
 	if (request->what == VSHMEM_ATOMIC
-	        && (uintptr_t)there % vshmem_number_bytes(request->number) != 0)
+		&& (uintptr_t)there % vshmem_number_bytes(request->number) != 0)
 		error = FI_EINVAL;
 	else if (notifying && peer->base.waiting.first)
 		rc = -FI_EAGAIN;
@@ -146,8 +148,8 @@ static ssize_t do_here(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vf
 }
 
 /* Of a request that was asked for. */
-static void ended(struct vshmem_peers *peers, const struct vshmem_asked *asked, int error,
-	int prov_errno)
+static void ended(
+	struct vshmem_peers *peers, const struct vshmem_asked *asked, int error, int prov_errno)
 {
 	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
 	const struct vshmem_request *request = &asked->request;
@@ -177,8 +179,8 @@ static void look(struct vfi_endpoint *ep, struct vfi_remote *remote, const struc
 		vfi_av_address(ep->av, to, &address);
 	remote->looked = true;
 	remote->same_domain = address.nonce == ep->address.nonce
-	        || (own->record_id > 0 && address.record == (uint32_t)own->record_id
-	                && (address.check & ~VFI_CHECK_SLEEPS) == (uint32_t)own->nonce);
+		|| (own->record_id > 0 && address.record == (uint32_t)own->record_id
+			&& (address.check & ~VFI_CHECK_SLEEPS) == (uint32_t)own->nonce);
 	if (!remote->same_domain && address.record > 0 && address.record <= INT32_MAX)
 		remote->direct = vfi_direct_open(
 			ep->domain->pool, (int)address.record, address.check);

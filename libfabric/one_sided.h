@@ -22,13 +22,6 @@ struct vfi_remote {
 	uint64_t looked_after; /* when (ticks) the peer was last seen to live */
 };
 
-/* Of an endpoint: its `rma`. */
-struct vfi_rma {
-	struct vfi_remote *remotes;
-	uint32_t looks;
-	bool warned; /* that memory cannot be attached */
-};
-
 /* remote.c */
 struct vfi_remote *vfi_remote_of(struct vfi_endpoint *ep, struct vfi_peer *peer);
 

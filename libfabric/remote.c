@@ -5,12 +5,11 @@
 
 struct vfi_remote *vfi_remote_of(struct vfi_endpoint *ep, struct vfi_peer *peer)
 {
-	struct vfi_rma *rma = ep->rma;
 	struct vfi_remote *remote = peer->memory;
 	if (!remote && (remote = calloc(1, sizeof(*remote)))) {
-		remote->next = rma->remotes;
+		remote->next = ep->remotes;
 		remote->peer = peer;
-		rma->remotes = remote;
+		ep->remotes = remote;
 		peer->memory = remote;
 	}
 	return remote;
@@ -27,12 +26,11 @@ void vfi_remote_close(struct vfi_peer *peer)
 
 void vfi_remote_free(struct vfi_endpoint *ep, struct vfi_peer *peer)
 {
-	struct vfi_rma *rma = ep->rma;
 	struct vfi_remote *remote = peer->memory, **link;
 	if (!remote)
 		return;
 	vfi_remote_close(peer);
-	for (link = &rma->remotes; *link != remote;)
+	for (link = &ep->remotes; *link != remote;)
 		link = &(*link)->next;
 	*link = remote->next;
 	peer->memory = NULL;

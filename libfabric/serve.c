@@ -1,7 +1,7 @@
 /* What peers do to memory of this domain. */
 #include "one_sided.h"
 
-_Static_assert(FI_REMOTE_READ * VSHMEM_REMOTE_WRITE == FI_REMOTE_WRITE * VSHMEM_REMOTE_READ,
+_Static_assert(FI_REMOTE_READ *VSHMEM_REMOTE_WRITE == FI_REMOTE_WRITE * VSHMEM_REMOTE_READ,
 	"kinds of access are the same bits elsewhere");
 
 /* What was done: VSHMEM_REMOTE_READ, VSHMEM_REMOTE_WRITE or both. */
@@ -50,8 +50,8 @@ static void remote_done(struct vfi_endpoint *ep, const struct vshmem_incoming *m
 	int error;
 	struct vfi_region *region = vfi_region_hold(ep->domain->memory, header->remote.key,
 		header->remote.address, 0, 0, &there, &error);
-	count(ep, region, header->done & VSHMEM_REMOTE_READ ? VSHMEM_REMOTE_READ
-		                                                : VSHMEM_REMOTE_WRITE);
+	count(ep, region,
+		header->done & VSHMEM_REMOTE_READ ? VSHMEM_REMOTE_READ : VSHMEM_REMOTE_WRITE);
 	if (region)
 		vfi_region_release(ep->domain->memory);
 	if (header->flags & VSHMEM_WIRE_DATA)

@@ -213,7 +213,9 @@ struct vfi_endpoint {
 	struct vshmem_domains due; /* when to look after peers */
 	bool many; /* messages were there one after the other */
 	bool warned; /* that some peer cannot be reached, and why */
-	struct vfi_rma *rma;
+	struct vfi_remote *remotes; /* what is known of peers' memory */
+	uint32_t sweeps; /* calls of vfi_rma_progress */
+	bool warned_of_attaches; /* that memory cannot be attached */
 };
 
 /* The environment, read once (FI_VSHMEM_...). */
@@ -241,6 +243,10 @@ static inline void vfi_unlock(const struct vfi_domain *domain, pthread_mutex_t *
 	if (domain->threads)
 		pthread_mutex_unlock(lock);
 }
+/* What all that is opened has. */
+#define VFI_OPS(closes, binds, controls, opens)                                     \
+	{ .size = sizeof(struct fi_ops), .close = closes, .bind = binds, .control = controls, \
+		.ops_open = opens }
 /* Calls that this provider does not have. */
 int vfi_no_bind(struct fid *fid, struct fid *bound, uint64_t flags);
 int vfi_no_control(struct fid *fid, int command, void *argument);
@@ -389,8 +395,7 @@ extern struct fi_ops_tagged vfi_tagged_ops;
 
 /* rma.c */
 extern struct fi_ops_rma vfi_rma_ops;
-int vfi_rma_open(struct vfi_endpoint *ep);
-void vfi_rma_close(struct vfi_endpoint *ep);
+void vfi_rma_open(struct vfi_endpoint *ep);
 /* What peers have withdrawn is given back now and then. */
 void vfi_rma_progress(struct vfi_endpoint *ep);
 /* A message of an operation from VSHMEM_PUT to VSHMEM_ONE_SIDED_LAST. */

@@ -105,6 +105,9 @@ _Static_assert((int)VSHMEM_ONE_SIDED_LAST < MCA_BTL_TAG_BTL, "tags of Open MPI c
 /* Bytes of a fragment's buffer for headers alone. */
 #define SMALL_BYTES 256
 
+/* A function that Open MPI calls by a pointer of this type. */
+#define VSHMEM_CALLED(type) extern __typeof__(*(type)0)
+
 /* state.c */
 /* This thread is inside vshmem_btl_progress. */
 bool vshmem_makes_progress(void);
@@ -112,7 +115,8 @@ void vshmem_set_progress(bool begun);
 
 /* release_*.c */
 /* Hands a message up. */
-void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
+void vshmem_hand_up(const mca_btl_active_message_callback_t *callback, mca_btl_base_tag_t tag,
+	const void *text, uint32_t bytes);
 
 /* modex_*.c */
 /* What a process has published at the job's start under a component's name, to be freed; NULL:
@@ -128,8 +132,7 @@ bool vshmem_alone(void);
 /* Says why, and ends the job. Returns when Open MPI has not said how. */
 void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* How. */
-int vshmem_register_error(
-	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
+VSHMEM_CALLED(mca_btl_base_module_register_error_fn_t) vshmem_register_error;
 
 /* modex.c */
 /* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its
@@ -156,28 +159,19 @@ void vshmem_endpoint_close(vshmem_endpoint *endpoint);
 vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);
 
 /* send.c */
-mca_btl_base_descriptor_t *vshmem_btl_alloc(struct mca_btl_base_module_t *btl,
-	struct mca_btl_base_endpoint_t *endpoint, uint8_t order, size_t size, uint32_t flags);
-int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
-mca_btl_base_descriptor_t *vshmem_btl_prepare_src(struct mca_btl_base_module_t *btl,
-	struct mca_btl_base_endpoint_t *endpoint, struct opal_convertor_t *convertor, uint8_t order,
-	size_t reserve, size_t *size, uint32_t flags);
-int vshmem_btl_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
-int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
-	uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
-	mca_btl_base_descriptor_t **descriptor);
+VSHMEM_CALLED(mca_btl_base_module_alloc_fn_t) vshmem_btl_alloc;
+VSHMEM_CALLED(mca_btl_base_module_free_fn_t) vshmem_btl_free;
+VSHMEM_CALLED(mca_btl_base_module_prepare_fn_t) vshmem_btl_prepare_src;
+VSHMEM_CALLED(mca_btl_base_module_send_fn_t) vshmem_btl_send;
+VSHMEM_CALLED(mca_btl_base_module_sendi_fn_t) vshmem_btl_sendi;
 int vshmem_send_waiting(vshmem_endpoint *endpoint);
 
 /* progress.c */
 int vshmem_btl_progress(void);
 
 /* memory.c */
-mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
-	struct mca_btl_base_endpoint_t *endpoint, void *base, size_t size, uint32_t flags);
-int vshmem_deregister_mem(
-	struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
+VSHMEM_CALLED(mca_btl_base_module_register_mem_fn_t) vshmem_register_mem;
+VSHMEM_CALLED(mca_btl_base_module_deregister_mem_fn_t) vshmem_deregister_mem;
 /* Where a range of memory that a peer has registered lies in the pool; NULL when it does not. */
 void *vshmem_in_pool(
 	const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes);
@@ -188,32 +182,11 @@ void *vshmem_registered(
 void vshmem_memory_close(void);
 
 /* rdma.c */
-int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
-	mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
-	uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
-	void *cbcontext, void *cbdata);
-int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
-	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-	void *cbdata);
+VSHMEM_CALLED(mca_btl_base_module_put_fn_t) vshmem_btl_put;
+VSHMEM_CALLED(mca_btl_base_module_get_fn_t) vshmem_btl_get;
+VSHMEM_CALLED(mca_btl_base_module_atomic_op64_fn_t) vshmem_btl_aop;
+VSHMEM_CALLED(mca_btl_base_module_atomic_fop64_fn_t) vshmem_btl_afop;
+VSHMEM_CALLED(mca_btl_base_module_atomic_cswap64_fn_t) vshmem_btl_acswap;
 
 /* one_sided.c */
 /* What is to be done with memory of a peer. */

@@ -63,8 +63,8 @@ static void let_go(struct vshmem_peers *all, void *region, uint64_t done)
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 }
 
-static void note_end(struct vshmem_peers *all, const struct vshmem_asked *asked, int error,
-	int prov_errno)
+static void note_end(
+	struct vshmem_peers *all, const struct vshmem_asked *asked, int error, int prov_errno)
 {
 	(void)all;
 	operation_t *operation = asked->request.context;
@@ -72,16 +72,7 @@ static void note_end(struct vshmem_peers *all, const struct vshmem_asked *asked,
 	opal_list_append(&ended, (opal_list_item_t *)operation);
 }
 
-static void nothing(struct vshmem_peers *all, struct vshmem_peer *peer) { (void)all, (void)peer; }
-static void no_data(struct vshmem_peers *all, const struct vshmem_incoming *message)
-{ (void)all, (void)message; }
-
-static const struct vshmem_calls calls = { .wake = nothing,
-	.gone = nothing,
-	.ended = note_end,
-	.hold = hold,
-	.let_go = let_go,
-	.data = no_data };
+static const struct vshmem_calls calls = { .ended = note_end, .hold = hold, .let_go = let_go };
 
 /* What the program has sent before is there first. */
 static int put_in_lane(
@@ -105,7 +96,7 @@ bool vshmem_one_sided_open(void)
 	OBJ_CONSTRUCT(&operations, opal_free_list_t);
 	return opal_free_list_init(&operations, sizeof(operation_t), 64, OBJ_CLASS(operation_t), 0,
 		       0, 0, -1, 64, NULL, 0, NULL, NULL, NULL)
-	        == OPAL_SUCCESS;
+		== OPAL_SUCCESS;
 }
 
 /* Gives the lock back, and tells the callers of what has ended. How many. */
@@ -188,9 +179,8 @@ int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint,
 void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes)
 {
 	struct vshmem_incoming message = { .operation = tag };
-	vshmem_endpoint *endpoint = bytes < sizeof(message.header)
-		? NULL
-		: vshmem_endpoint_of_lane(lane);
+	vshmem_endpoint *endpoint = bytes < sizeof(message.header) ? NULL
+								   : vshmem_endpoint_of_lane(lane);
 	if (!endpoint)
 		return;
 	memcpy(&message.header, text, sizeof(message.header));

@@ -6,40 +6,30 @@
 #include <string.h>
 
 int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
+	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
 	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
 	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)btl, (void)flags, (void)order;
-	struct vshmem_one_sided call = { .what = VSHMEM_PUT,
-		.local = local_address,
-		.address = remote_address,
-		.bytes = size,
-		.local_handle = local_handle,
-		.remote = remote_handle };
+	struct vshmem_one_sided call = { VSHMEM_PUT, 0, 0, 0, local, address, size, local_handle,
+		remote_handle };
 	return vshmem_one_sided_start(endpoint, &call, cbfunc, cbcontext, cbdata);
 }
 
 int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
+	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
 	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
 	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)flags, (void)order;
-	const void *there = vshmem_in_pool(remote_handle, remote_address, size);
+	const void *there = vshmem_in_pool(remote_handle, address, size);
 	if (there) {
-		memcpy(local_address, there, size);
-		cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
+		memcpy(local, there, size);
+		cbfunc(btl, endpoint, local, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
 		return OPAL_SUCCESS;
 	}
-	struct vshmem_one_sided call = { .what = VSHMEM_GET,
-		.local = local_address,
-		.address = remote_address,
-		.bytes = size,
-		.local_handle = local_handle,
-		.remote = remote_handle };
+	struct vshmem_one_sided call = { VSHMEM_GET, 0, 0, 0, local, address, size, local_handle,
+		remote_handle };
 	return vshmem_one_sided_start(endpoint, &call, cbfunc, cbcontext, cbdata);
 }
 

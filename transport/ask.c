@@ -60,8 +60,8 @@ static void finish(struct vshmem_peers *peers, struct vshmem_asked *asked, int p
 	give_back(peers, asked);
 }
 
-static void peer_failed(struct vshmem_peers *peers, struct vshmem_awaited *operation, int error,
-	int prov_errno)
+static void peer_failed(
+	struct vshmem_peers *peers, struct vshmem_awaited *operation, int error, int prov_errno)
 {
 	struct vshmem_asked *asked = (struct vshmem_asked *)operation;
 	asked->error = error;
@@ -69,7 +69,9 @@ static void peer_failed(struct vshmem_peers *peers, struct vshmem_awaited *opera
 }
 
 static struct vshmem_asked *of_message(struct vshmem_outgoing *out)
-{ return (struct vshmem_asked *)((char *)out - offsetof(struct vshmem_awaited, out)); }
+{
+	return (struct vshmem_asked *)((char *)out - offsetof(struct vshmem_awaited, out));
+}
 
 /* When the peer has failed, this operation fails with all others that it is asked for. */
 static void message_sent(struct vshmem_peers *peers, struct vshmem_peer *peer,
@@ -119,8 +121,8 @@ static void make_part(struct vshmem_asked *asked)
 	out->header.put.address = asked->request.address + asked->put;
 	out->header.flags = last ? asked->last_flags : 0;
 	out->header.put.left = last ? asked->request.data : left;
-	out->count = vshmem_slice(asked->local, asked->count, asked->put,
-		last ? left : asked->each, out->parts);
+	out->count = vshmem_slice(
+		asked->local, asked->count, asked->put, last ? left : asked->each, out->parts);
 	asked->put += last ? left : asked->each;
 }
 
@@ -135,7 +137,8 @@ static bool part_follows(struct vshmem_outgoing *out)
 }
 
 /* What has to wait, and is not to be looked at later where it lies, lies in a copy then. */
-static bool keep(struct vshmem_asked *asked, const struct iovec *parts, size_t count, uint64_t bytes)
+static bool keep(
+	struct vshmem_asked *asked, const struct iovec *parts, size_t count, uint64_t bytes)
 {
 	asked->copy = malloc(bytes);
 	if (!asked->copy)
@@ -182,10 +185,9 @@ static int ask_at_once(struct vshmem_peers *peers, struct vshmem_asked *asked,
 		memcpy(both + request->bytes, request->compare, request->bytes);
 		parts = &compared;
 	}
-	int rc = bytes && count > 1
-		? -EAGAIN
-		: vshmem_peer_post(peers, peer, request->what, header,
-			  bytes ? parts->iov_base : NULL, (uint32_t)bytes);
+	int rc = bytes && count > 1 ? -EAGAIN
+				    : vshmem_peer_post(peers, peer, request->what, header,
+					      bytes ? parts->iov_base : NULL, (uint32_t)bytes);
 	if (rc != -EAGAIN)
 		return rc;
 	struct vshmem_outgoing *out = &asked->operation.out;
@@ -206,8 +208,8 @@ static int ask_at_once(struct vshmem_peers *peers, struct vshmem_asked *asked,
 }
 
 /* An entry for a request; NULL: too many are under way. */
-static struct vshmem_asked *enter(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	const struct vshmem_request *request)
+static struct vshmem_asked *enter(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_request *request)
 {
 	struct vshmem_asked *asked = take(peers);
 	if (!asked)
@@ -235,16 +237,15 @@ static struct vshmem_asked *enter(struct vshmem_peers *peers, struct vshmem_peer
 	return NULL;
 }
 
-int vshmem_ask(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	const struct vshmem_request *request)
+int vshmem_ask(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_request *request)
 {
 	uint64_t room = peer->most - sizeof(struct vshmem_wire), each = room & ~UINT64_C(63);
 	uint64_t payload = payload_bytes(request);
 	if (request->what == VSHMEM_ATOMIC && payload > room)
 		return -EMSGSIZE;
-	struct vshmem_asked *asked = peers->asked < VSHMEM_REQUESTS
-		? enter(peers, peer, request)
-		: NULL;
+	struct vshmem_asked *asked = peers->asked < VSHMEM_REQUESTS ? enter(peers, peer, request)
+								    : NULL;
 	if (!asked)
 		return -EAGAIN;
 	struct vshmem_wire header = header_of(request, asked->operation.token);
@@ -266,7 +267,7 @@ int vshmem_ask(struct vshmem_peers *peers, struct vshmem_peer *peer,
 static int error_of(uint16_t status)
 {
 	return status == EKEYREJECTED || status == EACCES || status == EINVAL
-	                || status == EOPNOTSUPP
+			|| status == EOPNOTSUPP
 		? status
 		: EIO;
 }

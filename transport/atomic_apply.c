@@ -9,73 +9,74 @@
 #include <string.h>
 
 /* What an operation makes of what is there. Those for whole numbers wrap around. */
-#define COMMON_OPERATIONS(number)                                    \
+#define COMMON_OPERATIONS(number)                                             \
 	case VSHMEM_WIRE_MIN: return operand < old ? operand : old;           \
 	case VSHMEM_WIRE_MAX: return operand > old ? operand : old;           \
 	case VSHMEM_WIRE_LOR: return (number)(old != 0 || operand != 0);      \
 	case VSHMEM_WIRE_LAND: return (number)(old != 0 && operand != 0);     \
 	case VSHMEM_WIRE_LXOR: return (number)((old != 0) != (operand != 0)); \
-	case VSHMEM_WIRE_WRITE: return operand;                        \
-	case VSHMEM_WIRE_SWAP_IF: return compare == old ? operand : old;        \
-	case VSHMEM_WIRE_SWAP_NE: return compare != old ? operand : old;     \
-	case VSHMEM_WIRE_SWAP_LE: return compare <= old ? operand : old;     \
-	case VSHMEM_WIRE_SWAP_LT: return compare < old ? operand : old;      \
-	case VSHMEM_WIRE_SWAP_GE: return compare >= old ? operand : old;     \
+	case VSHMEM_WIRE_WRITE: return operand;                               \
+	case VSHMEM_WIRE_SWAP_IF: return compare == old ? operand : old;      \
+	case VSHMEM_WIRE_SWAP_NE: return compare != old ? operand : old;      \
+	case VSHMEM_WIRE_SWAP_LE: return compare <= old ? operand : old;      \
+	case VSHMEM_WIRE_SWAP_LT: return compare < old ? operand : old;       \
+	case VSHMEM_WIRE_SWAP_GE: return compare >= old ? operand : old;      \
 	case VSHMEM_WIRE_SWAP_GT: return compare > old ? operand : old;
 
-#define WHOLE_NUMBER(name, number)                                                      \
+#define WHOLE_NUMBER(name, number)                                                         \
+	static inline number combine_##name(                                               \
+		enum vshmem_wire_change op, number old, number operand, number compare)    \
+	{                                                                                  \
+		switch ((int)op) {                                                         \
+			COMMON_OPERATIONS(number)                                          \
+		case VSHMEM_WIRE_SUM: return (number)((uint64_t)old + (uint64_t)operand);  \
+		case VSHMEM_WIRE_PROD: return (number)((uint64_t)old * (uint64_t)operand); \
+		case VSHMEM_WIRE_BOR: return (number)(old | operand);                      \
+		case VSHMEM_WIRE_BAND: return (number)(old & operand);                     \
+		case VSHMEM_WIRE_BXOR: return (number)(old ^ operand);                     \
+		case VSHMEM_WIRE_SWAP_MASKED:                                              \
+			return (number)((operand & compare) | (old & ~compare));           \
+		default: return old;                                                       \
+		}                                                                          \
+	}
+
+#define FLOATING_NUMBER(name, number)                                                   \
 	static inline number combine_##name(                                            \
-		enum vshmem_wire_change op, number old, number operand, number compare)              \
+		enum vshmem_wire_change op, number old, number operand, number compare) \
 	{                                                                               \
 		switch ((int)op) {                                                      \
 			COMMON_OPERATIONS(number)                                       \
-		case VSHMEM_WIRE_SUM: return (number)((uint64_t)old + (uint64_t)operand);        \
-		case VSHMEM_WIRE_PROD: return (number)((uint64_t)old * (uint64_t)operand);       \
-		case VSHMEM_WIRE_BOR: return (number)(old | operand);                            \
-		case VSHMEM_WIRE_BAND: return (number)(old & operand);                           \
-		case VSHMEM_WIRE_BXOR: return (number)(old ^ operand);                           \
-		case VSHMEM_WIRE_SWAP_MASKED: return (number)((operand & compare) | (old & ~compare)); \
+		case VSHMEM_WIRE_SUM: return old + operand;                             \
+		case VSHMEM_WIRE_PROD: return old * operand;                            \
 		default: return old;                                                    \
 		}                                                                       \
 	}
 
-#define FLOATING_NUMBER(name, number)                                      \
-	static inline number combine_##name(                               \
-		enum vshmem_wire_change op, number old, number operand, number compare) \
-	{                                                                  \
-		switch ((int)op) {                                         \
-			COMMON_OPERATIONS(number)                          \
-		case VSHMEM_WIRE_SUM: return old + operand;                         \
-		case VSHMEM_WIRE_PROD: return old * operand;                        \
-		default: return old;                                       \
-		}                                                          \
-	}
-
 /* WORD has the size of NUMBER. What is only read may lie in memory that cannot be written. */
-#define APPLY(name, number, word)                                                          \
-	_Static_assert(sizeof(number) == sizeof(word), "a number is swapped as a word");   \
-	static void apply_##name(void *there, enum vshmem_wire_change op, const char *operands,         \
-		const char *compare, char *result, size_t count)                           \
-	{                                                                                  \
-		for (size_t nth = 0; nth < count; nth++) {                                 \
-			size_t into = nth * sizeof(number);                                \
-			word *at = (word *)there + nth;                                    \
-			word before = __atomic_load_n(at, __ATOMIC_ACQUIRE), after;        \
-			number old, new, operand = 0, wanted = 0;                          \
-			if (operands)                                                      \
-				memcpy(&operand, operands + into, sizeof(number));         \
-			if (compare)                                                       \
-				memcpy(&wanted, compare + into, sizeof(number));           \
-			do {                                                               \
-				memcpy(&old, &before, sizeof(number));                     \
-				new = combine_##name(op, old, operand, wanted);            \
-				memcpy(&after, &new, sizeof(number));                      \
-			} while (op != VSHMEM_WIRE_READ                                      \
-			        && !__atomic_compare_exchange_n(at, &before, after, false, \
-					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED));              \
-			if (result)                                                        \
-				memcpy(result + into, &before, sizeof(number));            \
-		}                                                                          \
+#define APPLY(name, number, word)                                                               \
+	_Static_assert(sizeof(number) == sizeof(word), "a number is swapped as a word");        \
+	static void apply_##name(void *there, enum vshmem_wire_change op, const char *operands, \
+		const char *compare, char *result, size_t count)                                \
+	{                                                                                       \
+		for (size_t nth = 0; nth < count; nth++) {                                      \
+			size_t into = nth * sizeof(number);                                     \
+			word *at = (word *)there + nth;                                         \
+			word before = __atomic_load_n(at, __ATOMIC_ACQUIRE), after;             \
+			number old, new, operand = 0, wanted = 0;                               \
+			if (operands)                                                           \
+				memcpy(&operand, operands + into, sizeof(number));              \
+			if (compare)                                                            \
+				memcpy(&wanted, compare + into, sizeof(number));                \
+			do {                                                                    \
+				memcpy(&old, &before, sizeof(number));                          \
+				new = combine_##name(op, old, operand, wanted);                 \
+				memcpy(&after, &new, sizeof(number));                           \
+			} while (op != VSHMEM_WIRE_READ                                         \
+				&& !__atomic_compare_exchange_n(at, &before, after, false,      \
+					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED));                   \
+			if (result)                                                             \
+				memcpy(result + into, &before, sizeof(number));                 \
+		}                                                                               \
 	}
 
 WHOLE_NUMBER(int8, int8_t)
@@ -152,6 +153,8 @@ bool vshmem_atomic_valid(int number, int op, enum vshmem_atomic_call call)
 	}
 }
 
-void vshmem_atomic_apply(void *there, enum vshmem_wire_number number, enum vshmem_wire_change op, const void *operands,
-	const void *compare, void *result, size_t count)
-{ numbers[number].apply(there, op, operands, compare, result, count); }
+void vshmem_atomic_apply(void *there, enum vshmem_wire_number number, enum vshmem_wire_change op,
+	const void *operands, const void *compare, void *result, size_t count)
+{
+	numbers[number].apply(there, op, operands, compare, result, count);
+}

@@ -52,9 +52,9 @@ size_t vshmem_number_bytes(int number);
 bool vshmem_atomic_valid(int number, int op, enum vshmem_atomic_call call);
 
 /* Does a valid operation on COUNT numbers, each on its own. THERE is aligned to their size; the
- * others need not be. RESULT, if any, gets what was there. OPERANDS may be NULL for VSHMEM_WIRE_READ,
- * and COMPARE is for those that compare. */
-void vshmem_atomic_apply(void *there, enum vshmem_wire_number number, enum vshmem_wire_change op, const void *operands,
-	const void *compare, void *result, size_t count);
+ * others need not be. RESULT, if any, gets what was there. OPERANDS may be NULL for
+ * VSHMEM_WIRE_READ, and COMPARE is for those that compare. */
+void vshmem_atomic_apply(void *there, enum vshmem_wire_number number, enum vshmem_wire_change op,
+	const void *operands, const void *compare, void *result, size_t count);
 
 #endif

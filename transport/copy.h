@@ -19,7 +19,8 @@ static inline size_t vshmem_bytes_of(const struct iovec *parts, size_t count)
 /* Copies between BYTES in one place and parts, from FROM in the latter on. */
 void vshmem_scatter(
 	const struct iovec *parts, size_t count, uint64_t from, const void *text, uint64_t bytes);
-void vshmem_gather(const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes);
+void vshmem_gather(
+	const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes);
 /* The parts of a range of parts. */
 int vshmem_slice(const struct iovec *parts, size_t count, uint64_t from, uint64_t bytes,
 	struct iovec *slice);

@@ -35,7 +35,9 @@ struct vshmem_request {
 
 /* Whether what was there is sent back. */
 static inline bool vshmem_fetches(const struct vshmem_request *request)
-{ return request->result || request->compare || request->op == VSHMEM_WIRE_READ; }
+{
+	return request->result || request->compare || request->op == VSHMEM_WIRE_READ;
+}
 
 /* A request that waits for its answer. */
 struct vshmem_asked {
@@ -57,8 +59,8 @@ struct vshmem_asked {
 /* ask.c */
 /* 0: it ends by CALLS->ended, perhaps before this returns; -EAGAIN: too many are under way;
  * -EMSGSIZE, -ENOMEM. */
-int vshmem_ask(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	const struct vshmem_request *request);
+int vshmem_ask(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_request *request);
 /* An answer, from the port of this nonce. */
 void vshmem_answered(
 	struct vshmem_peers *peers, const struct vshmem_incoming *message, uint64_t nonce);

@@ -156,5 +156,6 @@ void vshmem_peer_fail(
 		peer->answers--;
 		free(reading);
 	}
-	peers->calls->gone(peers, peer);
+	if (peers->calls->gone)
+		peers->calls->gone(peers, peer);
 }

@@ -70,7 +70,8 @@ struct vshmem_awaited {
 	struct vshmem_outgoing out;
 	struct vshmem_peer *peer;
 	uint64_t token;
-	uint8_t kind; /* VSHMEM_KIND_ONE_SIDED, or the transport's own: an answer must be of the same */
+	uint8_t kind; /* VSHMEM_KIND_ONE_SIDED, or the transport's own: an answer must be of the
+	                 same */
 	/* Its peer is gone: it is no longer in the table nor in any queue. */
 	void (*failed)(struct vshmem_peers *peers, struct vshmem_awaited *operation, int error,
 		int prov_errno);
@@ -96,7 +97,7 @@ struct vshmem_reading {
 	uint64_t at;
 };
 
-/* What the transport does. */
+/* What the transport does. The first two and the last may be NULL. */
 struct vshmem_calls {
 	/* A message was published for a peer that WAKES. */
 	void (*wake)(struct vshmem_peers *peers, struct vshmem_peer *peer);

@@ -31,8 +31,8 @@ static struct vshmem_wire answer_to(const struct vshmem_incoming *message, int e
 		.token = message->header.token };
 }
 
-static void put(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	const struct vshmem_incoming *message)
+static void put(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_incoming *message)
 {
 	const struct vshmem_wire *header = &message->header;
 	bool last = header->flags & VSHMEM_WIRE_ACK;
@@ -49,7 +49,7 @@ static void put(struct vshmem_peers *peers, struct vshmem_peer *peer,
 		error = 0;
 		vshmem_copy(there, message->payload, header->bytes);
 		peers->calls->let_go(peers, region, last ? VSHMEM_REMOTE_WRITE : 0);
-		if (header->flags & VSHMEM_WIRE_DATA)
+		if (header->flags & VSHMEM_WIRE_DATA && peers->calls->data)
 			peers->calls->data(peers, message);
 	} else {
 		peer->refused = header->token;
@@ -69,15 +69,15 @@ static int refuse_atomic(const struct vshmem_wire *header, bool fetches, bool co
 	if (!vshmem_atomic_valid(header->datatype, header->op, call))
 		return EOPNOTSUPP;
 	uint64_t sent = header->op == VSHMEM_WIRE_READ ? 0
-		: compares                        ? 2 * header->atomic.length
-						  : header->atomic.length;
+		: compares                             ? 2 * header->atomic.length
+						       : header->atomic.length;
 	bool whole = header->atomic.length <= VSHMEM_ATOMIC_BYTES && header->bytes == sent
-	        && header->atomic.length % vshmem_number_bytes(header->datatype) == 0;
+		&& header->atomic.length % vshmem_number_bytes(header->datatype) == 0;
 	return whole ? 0 : EINVAL;
 }
 
-static void atomic(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	const struct vshmem_incoming *message)
+static void atomic(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_incoming *message)
 {
 	const struct vshmem_wire *header = &message->header;
 	uint64_t length = header->atomic.length;
@@ -107,7 +107,9 @@ static void atomic(struct vshmem_peers *peers, struct vshmem_peer *peer,
 
 /* What a message has room for. */
 static uint32_t piece_bytes(const struct vshmem_peer *peer)
-{ return (peer->most - (uint32_t)sizeof(struct vshmem_wire)) & ~63u; }
+{
+	return (peer->most - (uint32_t)sizeof(struct vshmem_wire)) & ~63u;
+}
 
 /* The next piece of what is read: from the region itself or, where it has to wait, into ROOM. */
 static int read_piece(struct vshmem_peers *peers, struct vshmem_peer *peer,
@@ -156,8 +158,8 @@ static void piece_sent(struct vshmem_peers *peers, struct vshmem_peer *peer,
 }
 
 /* Without room some pieces wait among what else waits: so this peer's turn comes. */
-static int wait_with_piece(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	struct vshmem_reading *reading)
+static int wait_with_piece(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, struct vshmem_reading *reading)
 {
 	struct vshmem_outgoing *piece = peer->pieces < PIECES
 		? malloc(sizeof(*piece) + piece_bytes(peer))
@@ -195,11 +197,11 @@ int vshmem_read_on(struct vshmem_peers *peers, struct vshmem_peer *peer)
 	return turn;
 }
 
-static void get(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	const struct vshmem_incoming *message)
+static void get(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_incoming *message)
 {
 	struct vshmem_reading *reading = peer->answers < VSHMEM_ANSWERS
-	                && peer->most > sizeof(struct vshmem_wire) + 63
+			&& peer->most > sizeof(struct vshmem_wire) + 63
 		? calloc(1, sizeof(*reading))
 		: NULL;
 	if (!reading)
@@ -215,8 +217,8 @@ static void get(struct vshmem_peers *peers, struct vshmem_peer *peer,
 	vshmem_read_on(peers, peer);
 }
 
-void vshmem_serve(struct vshmem_peers *peers, struct vshmem_peer *peer,
-	const struct vshmem_incoming *message)
+void vshmem_serve(
+	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_incoming *message)
 {
 	switch (message->operation) {
 	case VSHMEM_PUT: put(peers, peer, message); break;

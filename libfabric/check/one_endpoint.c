@@ -89,8 +89,8 @@ void deliver_bytes(uint32_t lane, uint8_t operation, const struct vshmem_wire *h
 		look();
 }
 
-void deliver(
-	uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes, int fill)
+void deliver(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes,
+	int fill)
 {
 	char *payload = malloc(bytes + 1);
 	memset(payload, fill, bytes);

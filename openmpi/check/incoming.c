@@ -85,7 +85,7 @@ static void start(void)
 			  MCA_BTL_ATOMIC_MAX, 1, flags, 0, done, operation, NULL);
 	if (rc != OPAL_SUCCESS) {
 		must(rc == OPAL_ERR_OUT_OF_RESOURCE || rc == OPAL_ERR_UNREACH
-		        || (rc == OPAL_ERR_NOT_SUPPORTED && whats == 4));
+			|| (rc == OPAL_ERR_NOT_SUPPORTED && whats == 4));
 		must(operation->state == STARTED);
 		operation->state = UNUSED;
 		started--;
@@ -164,14 +164,14 @@ static void ask(void)
 	if (region->handle) {
 		request.get.key = (uint64_t)region->handle->slot << 32 | region->handle->key;
 		request.get.address = (uint64_t)(uintptr_t)region->memory
-		        + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
+			+ (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
 		if (tag == VSHMEM_ATOMIC && any(2))
 			request.get.address &= ~UINT64_C(7);
 	}
 	if (any(3) == 0)
 		mutate(&request);
 	deliver((uint32_t)any(PEERS + 2), tag, &request,
-		tag == VSHMEM_GET   ? 0
+		tag == VSHMEM_GET ? 0
 			: any(10) ? data
 				  : any(600),
 		(int)any(256));

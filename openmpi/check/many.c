@@ -46,8 +46,8 @@ static int put(void)
 	mca_btl_base_registration_handle_t remote = {
 		.base = 4096, .bytes = 1 << 20, .offset = NOT_IN_POOL, .slot = 1, .key = 1
 	};
-	return vshmem_btl_put(&vshmem_btl.super, endpoints[0], &word, 4096, NULL, &remote, sizeof(word), 0,
-		0, done, NULL, NULL);
+	return vshmem_btl_put(&vshmem_btl.super, endpoints[0], &word, 4096, NULL, &remote,
+		sizeof(word), 0, 0, done, NULL, NULL);
 }
 
 /* The peer answers one of those that it was asked for, and more may be asked. */

@@ -9,7 +9,7 @@ void answer_request(const struct sent *was)
 		.error = any(30) ? 0 : EACCES,
 		.token = was->header.token };
 	bool fetches = was->header.flags & VSHMEM_WIRE_FETCH;
-	uint64_t bytes = was->operation == VSHMEM_GET       ? was->header.get.length
+	uint64_t bytes = was->operation == VSHMEM_GET        ? was->header.get.length
 		: was->operation == VSHMEM_ATOMIC && fetches ? was->header.atomic.length
 							     : 0;
 	if (answer.error)
