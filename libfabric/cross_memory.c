@@ -153,10 +153,10 @@ static bool is_meant(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
 	const struct vshmem_wire *header, const struct vfi_offer *offer)
 {
 	return offer->secret == peer->process.secret && header->token != 0
-	        && offer->token == header->token && offer->sender == peer->address.nonce
-	        && offer->receiver == ep->address.nonce && offer->count != 0
-	        && offer->count <= VSHMEM_PARTS
-	        && vshmem_bytes_of(offer->parts, offer->count) == header->message.size;
+		&& offer->token == header->token && offer->sender == peer->address.nonce
+		&& offer->receiver == ep->address.nonce && offer->count != 0
+		&& offer->count <= VSHMEM_PARTS
+		&& vshmem_bytes_of(offer->parts, offer->count) == header->message.size;
 }
 
 /* What an entry begins with, read once more after the payload. */

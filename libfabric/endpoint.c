@@ -366,7 +366,8 @@ int vfi_endpoint_open(
 	ep->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : VFI_TX_SIZE;
-	/* Each may be answered, and so many answers wait for it at its peer, beside those of requests. */
+	/* Each may be answered, and so many answers wait for it at its peer, beside those of
+	 * requests. */
 	if (ep->tx_size > VSHMEM_ANSWERS - VSHMEM_REQUESTS)
 		ep->tx_size = VSHMEM_ANSWERS - VSHMEM_REQUESTS;
 	ep->least_multi = 64;

@@ -11,6 +11,8 @@
 #include "../transport/peer.h"
 #include "wire.h"
 
+struct vfi_endpoint;
+struct vfi_peer;
 struct vfi_offer;
 
 /* Kinds of what an answer is awaited for, beside VSHMEM_KIND_ONE_SIDED. */

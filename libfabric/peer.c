@@ -199,9 +199,9 @@ void vfi_peer_gone(struct vshmem_peers *peers, struct vshmem_peer *base)
 /* Whether nothing leads to a peer any more: it is gone, and the program has no address of it. */
 static bool is_forgotten(struct vfi_endpoint *ep, const struct vfi_peer *peer)
 {
-	return peer->base.error && peer->receives_failed && !peer->base.under_way && !peer->base.busy
-	        && !peer->base.waiting.first
-	        && vfi_av_of_nonce(ep->av, peer->address.nonce) == FI_ADDR_NOTAVAIL;
+	return peer->base.error && peer->receives_failed && !peer->base.under_way
+		&& !peer->base.busy && !peer->base.waiting.first
+		&& vfi_av_of_nonce(ep->av, peer->address.nonce) == FI_ADDR_NOTAVAIL;
 }
 
 static void free_peer(struct vfi_endpoint *ep, struct vfi_peer *peer)

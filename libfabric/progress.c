@@ -25,7 +25,7 @@ static bool is_answered(const struct vshmem_incoming *message)
 	if (operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
 		return message->header.flags & VSHMEM_WIRE_ACK;
 	return operation == VFI_READY_TO_SEND
-	        || (operation >= VSHMEM_PUT && operation <= VSHMEM_ATOMIC);
+		|| (operation >= VSHMEM_PUT && operation <= VSHMEM_ATOMIC);
 }
 
 /* False: it stays where it is, for it cannot be answered yet. */
@@ -81,8 +81,9 @@ static void sender_gone(struct vfi_endpoint *ep, uint32_t client, int rc)
 			continue;
 		source->known = rc != -EPIPE;
 		const struct vfi_peer *peer = vfi_peer_known(ep, source->port.nonce);
-		int gone = peer && peer->base.lane && vshmem_lane_closed(peer->base.lane) ? FI_ESHUTDOWN
-		                                                                  : FI_ECONNRESET;
+		int gone = peer && peer->base.lane && vshmem_lane_closed(peer->base.lane)
+			? FI_ESHUTDOWN
+			: FI_ECONNRESET;
 		lose(ep, source->port.nonce, rc == -EPIPE ? gone : FI_EIO, -rc);
 	}
 }
@@ -165,7 +166,7 @@ static void fail_ended(struct vfi_endpoint *ep)
 			continue;
 		peer->ended = vshmem_lane_closed(peer->base.lane) ? FI_ESHUTDOWN
 			: vshmem_lane_alive(peer->base.lane)      ? 0
-							     : FI_ECONNRESET;
+								  : FI_ECONNRESET;
 		some |= peer->ended != 0;
 	}
 	if (some)
@@ -184,7 +185,8 @@ static void look_after_peers(struct vfi_endpoint *ep)
 	for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next) {
 		if (peer->base.error && !peer->receives_failed) {
 			peer->receives_failed = true;
-			vfi_directed_fail(ep, peer->address.nonce, peer->base.error, peer->base.prov_errno);
+			vfi_directed_fail(
+				ep, peer->address.nonce, peer->base.error, peer->base.prov_errno);
 		}
 	}
 	vfi_peers_forget(ep);

@@ -232,7 +232,8 @@ static ssize_t receive_locked(struct vfi_endpoint *ep, const struct vfi_call *ca
 							    : NULL;
 		static const struct vshmem_wire none;
 		if (peer && peer->base.error)
-			vfi_receive_failed(ep, receive, &none, FI_EHOSTUNREACH, peer->base.prov_errno);
+			vfi_receive_failed(
+				ep, receive, &none, FI_EHOSTUNREACH, peer->base.prov_errno);
 		else
 			vfi_post_receive(ep, receive, call->tagged);
 	}
@@ -246,7 +247,7 @@ ssize_t vfi_start_receive(struct vfi_endpoint *ep, const struct vfi_call *call)
 	if (!ep->enabled)
 		return -FI_EOPBADSTATE;
 	if (call->count > VSHMEM_PARTS
-	        || (call->flags & FI_MULTI_RECV && (call->tagged || call->count != 1)))
+		|| (call->flags & FI_MULTI_RECV && (call->tagged || call->count != 1)))
 		return -FI_EINVAL;
 	vfi_lock(ep->domain, &ep->lock);
 	ssize_t rc = receive_locked(ep, call);

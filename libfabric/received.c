@@ -18,7 +18,7 @@ static uint64_t release(struct vfi_endpoint *ep, struct vfi_receive *receive)
 static uint64_t flags_of(const struct vfi_receive *receive, const struct vshmem_wire *header)
 {
 	return FI_RECV | (receive->tagged ? FI_TAGGED : FI_MSG)
-	        | (header->flags & VSHMEM_WIRE_DATA ? FI_REMOTE_CQ_DATA : 0);
+		| (header->flags & VSHMEM_WIRE_DATA ? FI_REMOTE_CQ_DATA : 0);
 }
 
 static fi_addr_t source_of(struct vfi_endpoint *ep, const struct vshmem_address *port)

@@ -99,8 +99,8 @@ static bool read_in_pool(const struct vfi_endpoint *ep, const struct vfi_peer *p
 	return vshmem_lane_alive(peer->base.lane) && !vshmem_lane_closed(peer->base.lane);
 }
 
-static void receive_failed(struct vshmem_peers *peers, struct vshmem_awaited *operation, int error,
-	int prov_errno)
+static void receive_failed(
+	struct vshmem_peers *peers, struct vshmem_awaited *operation, int error, int prov_errno)
 {
 	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
 	struct vfi_receive *receive = (struct vfi_receive *)operation;
@@ -153,8 +153,8 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 		vfi_received(ep, receive, header, port, 0);
 }
 
-void vfi_rendezvous_discard(
-	struct vfi_endpoint *ep, const struct vshmem_wire *header, const struct vshmem_address *port)
+void vfi_rendezvous_discard(struct vfi_endpoint *ep, const struct vshmem_wire *header,
+	const struct vshmem_address *port)
 {
 	struct vfi_peer *peer = vfi_peer_of_port(ep, port);
 	struct vshmem_wire answer = { .token = header->token };

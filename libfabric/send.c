@@ -20,8 +20,8 @@ static ssize_t fail(struct vfi_endpoint *ep, const struct vfi_call *call, struct
 	return is_silent(call) ? -error : 0;
 }
 
-static void give_up(struct vshmem_peers *peers, struct vshmem_awaited *operation, int error,
-	int prov_errno)
+static void give_up(
+	struct vshmem_peers *peers, struct vshmem_awaited *operation, int error, int prov_errno)
 {
 	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
 	struct vfi_send *send = (struct vfi_send *)operation;
@@ -162,14 +162,15 @@ static ssize_t send_locked(struct vfi_endpoint *ep, const struct vfi_call *call)
 	if (call->flags & FI_FENCE && (peer->base.under_way || peer->base.waiting.first))
 		return -FI_EAGAIN;
 	size_t size = vshmem_bytes_of(call->parts, call->count);
-	struct vshmem_wire header = { .flags = call->flags & FI_REMOTE_CQ_DATA ? VSHMEM_WIRE_DATA : 0,
+	struct vshmem_wire header = { .flags = call->flags & FI_REMOTE_CQ_DATA ? VSHMEM_WIRE_DATA
+									       : 0,
 		.bytes = (uint32_t)size,
 		.message = { .size = size, .tag = call->tag, .cq_data = call->data } };
 	if (call->count > 1 || size + sizeof(header) > peer->base.most
-	        || call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+		|| call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
 		return start(ep, call, peer, &header, size);
-	rc = vshmem_peer_post(&ep->to, &peer->base, call->tagged ? VFI_EAGER_TAGGED : VFI_EAGER, &header,
-		call->count ? call->parts[0].iov_base : NULL, (uint32_t)size);
+	rc = vshmem_peer_post(&ep->to, &peer->base, call->tagged ? VFI_EAGER_TAGGED : VFI_EAGER,
+		&header, call->count ? call->parts[0].iov_base : NULL, (uint32_t)size);
 	if (rc == -EAGAIN)
 		return start(ep, call, peer, &header, size);
 	if (rc != 0) {
@@ -186,8 +187,8 @@ ssize_t vfi_start_send(struct vfi_endpoint *ep, const struct vfi_call *call)
 	if (!ep->enabled)
 		return -FI_EOPBADSTATE;
 	if (call->count > VSHMEM_PARTS
-	        || (call->flags & FI_INJECT
-	                && vshmem_bytes_of(call->parts, call->count) > VFI_INJECT_BYTES))
+		|| (call->flags & FI_INJECT
+			&& vshmem_bytes_of(call->parts, call->count) > VFI_INJECT_BYTES))
 		return -FI_EINVAL;
 	vfi_lock(ep->domain, &ep->lock);
 	ssize_t rc = send_locked(ep, call);

@@ -229,7 +229,9 @@ extern struct vfi_parameters vfi_parameters;
 extern struct fi_provider vfi_provider;
 
 static inline struct vfi_endpoint *vfi_endpoint_of(struct vshmem_peers *peers)
-{ return container_of(peers, struct vfi_endpoint, to); }
+{
+	return container_of(peers, struct vfi_endpoint, to);
+}
 
 static inline void vfi_lock(const struct vfi_domain *domain, pthread_mutex_t *lock)
 {
@@ -244,8 +246,11 @@ static inline void vfi_unlock(const struct vfi_domain *domain, pthread_mutex_t *
 		pthread_mutex_unlock(lock);
 }
 /* What all that is opened has. */
-#define VFI_OPS(closes, binds, controls, opens)                                     \
-	{ .size = sizeof(struct fi_ops), .close = closes, .bind = binds, .control = controls, \
+#define VFI_OPS(closes, binds, controls, opens) \
+	{ .size = sizeof(struct fi_ops),        \
+		.close = closes,                \
+		.bind = binds,                  \
+		.control = controls,            \
 		.ops_open = opens }
 /* Calls that this provider does not have. */
 int vfi_no_bind(struct fid *fid, struct fid *bound, uint64_t flags);
@@ -356,10 +361,11 @@ void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vshmem_incoming 
 /* Copies a message that a receive was found for, or asks for its pieces. PLACE: the header's bytes
  * of payload. */
 void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vshmem_wire *header, const struct vshmem_address *port, const void *offered_at);
+	const struct vshmem_wire *header, const struct vshmem_address *port,
+	const void *offered_at);
 /* Nobody wants more of it. */
-void vfi_rendezvous_discard(
-	struct vfi_endpoint *ep, const struct vshmem_wire *header, const struct vshmem_address *port);
+void vfi_rendezvous_discard(struct vfi_endpoint *ep, const struct vshmem_wire *header,
+	const struct vshmem_address *port);
 /* Sends pieces, so many at most. */
 int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most);
 

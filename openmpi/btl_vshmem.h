@@ -49,7 +49,9 @@ struct mca_btl_base_endpoint_t {
 typedef struct mca_btl_base_endpoint_t vshmem_endpoint;
 OBJ_CLASS_DECLARATION(vshmem_endpoint);
 static inline vshmem_endpoint *vshmem_endpoint_of_peer(struct vshmem_peer *peer)
-{ return (vshmem_endpoint *)((char *)peer - offsetof(vshmem_endpoint, peer)); }
+{
+	return (vshmem_endpoint *)((char *)peer - offsetof(vshmem_endpoint, peer));
+}
 
 /* What is sent: headers in its own buffer, then perhaps the program's own memory. */
 typedef struct vshmem_frag {

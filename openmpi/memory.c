@@ -104,8 +104,8 @@ void *vshmem_registered(
 	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access)
 {
 	bool found = slot < count && entries[slot].used && entries[slot].key == key
-	        && (entries[slot].flags & access)
-	        && within(entries[slot].base, entries[slot].bytes, address, bytes) != UINT64_MAX;
+		&& (entries[slot].flags & access)
+		&& within(entries[slot].base, entries[slot].bytes, address, bytes) != UINT64_MAX;
 	return found ? (void *)(uintptr_t)address : NULL;
 }
 

@@ -286,8 +286,7 @@ static const ompi_osc_base_module_t calls = {
 	.osc_win_detach = detach,
 	.osc_free = free_window,
 #define OURS(call) .osc_##call = vshmem_window_##call,
-	VSHMEM_WINDOW_CALLS(OURS)
-	.osc_wait = vshmem_window_wait_for_origins,
+	VSHMEM_WINDOW_CALLS(OURS).osc_wait = vshmem_window_wait_for_origins,
 	.osc_flush_all = vshmem_window_sync,
 	.osc_flush_local = vshmem_window_flush,
 	.osc_flush_local_all = vshmem_window_sync,

@@ -32,7 +32,7 @@ static void fail_dead(void)
 static void hand_up(const struct vshmem_message *message)
 {
 	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
-	        + message->tag;
+		+ message->tag;
 	/* Tags come from peers. */
 	if (message->tag < MCA_BTL_TAG_MAX && callback->cbfunc)
 		vshmem_hand_up(callback, message->tag, message->text, message->bytes);
@@ -55,8 +55,8 @@ static int receive(void)
 		if (rc == 1) {
 			vshmem_btl.received++;
 			if (message.tag >= VSHMEM_PUT && message.tag <= VSHMEM_ONE_SIDED_LAST)
-				vshmem_one_sided_arrived(message.lane, message.tag, message.text,
-					message.bytes);
+				vshmem_one_sided_arrived(
+					message.lane, message.tag, message.text, message.bytes);
 			else
 				hand_up(&message);
 			vshmem_receive_done(vshmem_btl.port, &message);

@@ -35,7 +35,8 @@ void vshmem_scatter(
 	}
 }
 
-void vshmem_gather(const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes)
+void vshmem_gather(
+	const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes)
 {
 	struct iovec slice[VSHMEM_PARTS];
 	char *next = text;

@@ -1,7 +1,7 @@
 /* Peers: messages on their way to each, and the operations that an answer of one is expected for.
  *
  * A transport has a struct vshmem_peers for each port of its own, and a struct vshmem_peer for each
- * port that it sends to, inside of what else it knows of it. Whoever calls holds a lock of the
+ * port that it sends to, inside of what else it knows of it. The caller holds a lock of the
  * transport, the same for all peers of one port; so do the calls from here.
  */
 #ifndef VSHMEM_TRANSPORT_PEER_H

@@ -22,7 +22,8 @@ static bool grow(struct vshmem_tokens *tokens)
 	if (!entries)
 		return false;
 	for (uint32_t index = tokens->room; index < room; index++)
-		entries[index] = (struct vshmem_token) { .next = index + 1 < room ? index + 1 : NONE };
+		entries[index] = (struct vshmem_token) { .next = index + 1 < room ? index + 1
+										  : NONE };
 	tokens->entries = entries;
 	tokens->first_free = tokens->room;
 	tokens->last_free = room - 1;
@@ -60,7 +61,7 @@ struct vshmem_awaited *vshmem_token_find(
 	const struct vshmem_token *entry = &peers->tokens.entries[index];
 	struct vshmem_awaited *operation = entry->operation;
 	bool matched = operation && entry->generation == token >> VSHMEM_TOKEN_BITS
-	        && operation->kind == kind && operation->peer->nonce == nonce;
+		&& operation->kind == kind && operation->peer->nonce == nonce;
 	return matched ? operation : NULL;
 }
 

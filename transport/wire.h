@@ -1,5 +1,5 @@
-/* What lies in a lane: a header, then the payload. The lane's own tag byte is the operation. Those of
- * put, get and atomics are below; those of sends and receives are libfabric's own (its wire.h).
+/* What lies in a lane: a header, then the payload. The lane's own tag byte is the operation. Those
+ * of put, get and atomics are below; those of sends and receives are libfabric's own (its wire.h).
  *
  * A message's text begins 8 bytes past a cache line, so a header and 8 bytes of payload lie in one
  * line. Every byte is its sender's, who may write anything: a header is copied, checked, and then
@@ -55,7 +55,7 @@ struct vshmem_wire_done { /* REMOTE_DONE: the third word is that of PUT */
 };
 
 struct vshmem_wire {
-	uint8_t flags; /* VFI_WIRE_... */
+	uint8_t flags; /* VSHMEM_WIRE_... */
 	union {
 		uint8_t datatype; /* of ATOMIC */
 		uint8_t answered; /* of ANSWER: the operation that it is to */
@@ -80,10 +80,11 @@ struct vshmem_wire {
 };
 _Static_assert(sizeof(struct vshmem_wire) == 40, "a header and 8 bytes lie in one cache line");
 _Static_assert(offsetof(struct vshmem_wire, op) == 2 && offsetof(struct vshmem_wire, bytes) == 4
-                && offsetof(struct vshmem_wire, message) == 8
-                && offsetof(struct vshmem_wire, token) == 32,
+		&& offsetof(struct vshmem_wire, message) == 8
+		&& offsetof(struct vshmem_wire, token) == 32,
 	"peers of other versions read these");
-#define VSHMEM_HAS_WORDS(kind) _Static_assert(sizeof(struct vshmem_wire_##kind) == 24, "three words")
+#define VSHMEM_HAS_WORDS(kind) \
+	_Static_assert(sizeof(struct vshmem_wire_##kind) == 24, "three words")
 VSHMEM_HAS_WORDS(message);
 VSHMEM_HAS_WORDS(clear);
 VSHMEM_HAS_WORDS(piece);

@@ -1,6 +1,5 @@
 #include "answers.h"
 
-
 #include "one_endpoint.h"
 
 enum { RENDEZVOUS = 256 };
@@ -12,8 +11,7 @@ static struct {
 	bool acked, used;
 } rendezvous[RENDEZVOUS];
 
-void note_sent(
-	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
+void note_sent(uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
 {
 	bool acked = header->flags & VSHMEM_WIRE_ACK;
 	if (operation == VFI_PIECE) {
@@ -25,7 +23,7 @@ void note_sent(
 	if (operation == VSHMEM_ANSWER || operation == VSHMEM_REMOTE_DONE || operation == VFI_ACK)
 		return;
 	if ((operation == VSHMEM_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
-	        && !acked)
+		&& !acked)
 		return;
 	must(sent_count < SENT);
 	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };

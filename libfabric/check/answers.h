@@ -8,8 +8,7 @@
 #include "../wire.h"
 
 /* Notes what the provider has sent, and is to be answered. */
-void note_sent(
-	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes);
+void note_sent(uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes);
 /* Answers one of these; AGAIN: perhaps once more later. */
 void answer(bool again);
 /* Nearly an answer. */

@@ -20,9 +20,9 @@ static void begin_everything(char *memory, struct fid_mr *region)
 	struct iovec part = { memory, 8192 };
 	struct fi_msg several = { .msg_iov = &part, .iov_count = 1, .addr = FI_ADDR_UNSPEC };
 	struct vshmem_wire ready = { .message = { .size = 4000, .tag = 5 },
-				.token = 77,
-				.flags = VSHMEM_WIRE_TAGGED },
-			ready_untagged = { .message.size = 4000, .token = 78 };
+		.token = 77,
+		.flags = VSHMEM_WIRE_TAGGED },
+			   ready_untagged = { .message.size = 4000, .token = 78 };
 	must(fi_tsendmsg(ep, &message, FI_DELIVERY_COMPLETE) == 0);
 	must(fi_tsend(ep, memory, 8000, NULL, to, 1, NULL) == 0);
 	must(fi_trecv(ep, memory, 4000, NULL, FI_ADDR_UNSPEC, 5, 0, NULL) == 0);
@@ -39,8 +39,8 @@ static void begin_everything(char *memory, struct fid_mr *region)
 		must(fi_read(ep, memory, 8000, NULL, to, 4096, 1, NULL) == 0);
 		must(fi_atomic(ep, memory, 1, NULL, to, 4096, 1, FI_UINT64, FI_SUM, NULL) == 0);
 		struct vshmem_wire get = { .get = { .address = (uint64_t)(uintptr_t)memory,
-					       .key = fi_mr_key(region),
-					       .length = 8192 },
+						   .key = fi_mr_key(region),
+						   .length = 8192 },
 			.token = 5 };
 		/* From now on there is no room. */
 		peers[0].state = FULL;

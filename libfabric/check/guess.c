@@ -61,8 +61,8 @@ static ssize_t begin(int nth, char *buffer, void *context)
 
 static void begin_all(void)
 {
-	static const uint8_t answers[KINDS] = { VFI_ACK, VFI_CLEAR_TO_SEND, VFI_PIECE, VSHMEM_ANSWER,
-		VSHMEM_ANSWER, VSHMEM_ANSWER };
+	static const uint8_t answers[KINDS] = { VFI_ACK, VFI_CLEAR_TO_SEND, VFI_PIECE,
+		VSHMEM_ANSWER, VSHMEM_ANSWER, VSHMEM_ANSWER };
 	for (int nth = 0; nth < KINDS; nth++) {
 		char *buffer = malloc(BYTES);
 		memset(buffer, 7, BYTES);

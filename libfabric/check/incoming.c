@@ -128,8 +128,8 @@ static void give_or_take(void)
 /* What a peer asks, rightly or nearly so. */
 static void ask(void)
 {
-	static const uint8_t kinds[] = { VSHMEM_PUT, VSHMEM_GET, VSHMEM_ATOMIC, VSHMEM_REMOTE_DONE, VFI_EAGER,
-		VFI_EAGER_TAGGED, VFI_READY_TO_SEND };
+	static const uint8_t kinds[] = { VSHMEM_PUT, VSHMEM_GET, VSHMEM_ATOMIC, VSHMEM_REMOTE_DONE,
+		VFI_EAGER, VFI_EAGER_TAGGED, VFI_READY_TO_SEND };
 	const struct region *region = &regions[any(REGIONS)];
 	uint8_t kind = kinds[any(7)];
 	struct vshmem_wire header = { .flags = (uint8_t)any(16), .token = any(1000) };

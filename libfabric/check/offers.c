@@ -57,7 +57,9 @@ struct vfi_offer_place any_offer(uint32_t peer, const struct vshmem_wire *header
 		.token = any(10) ? header->token : any(1000),
 		.sender = any(20) ? theirs[peer].nonce : any(2000),
 		.receiver = any(20) ? receiver : any(2000),
-		.count = any(2) ? 1 : any(10) ? 1 + any(VSHMEM_PARTS) : any(UINT64_MAX) };
+		.count = any(2)   ? 1
+			: any(10) ? 1 + any(VSHMEM_PARTS)
+				  : any(UINT64_MAX) };
 	fill_parts(offer, header->message.size);
 	return (struct vfi_offer_place) {
 		.offers = any(20) ? (uintptr_t)&theirs[peer].table
