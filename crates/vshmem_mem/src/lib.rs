@@ -35,6 +35,7 @@ mod map;
 mod mapping;
 #[cfg(not(loom))]
 mod nodes;
+mod not_copied;
 #[cfg(not(loom))]
 mod own_descriptors;
 #[cfg(not(loom))]
@@ -77,6 +78,7 @@ pub use interruptible_sleep::{
     outside_of_cancellable, signal_handled, signals_before_wait, signals_handled, sleep,
 };
 pub use map::{CellRef, Map, OutOfPool, WordsRef};
+pub use not_copied::not_copied;
 pub use mapping::{
     Mapping, Protection, map_file, map_file_at, map_file_free, map_file_near, protect, relocate,
     remap_part, reserve, unmap,

@@ -1,5 +1,5 @@
 use crate::fixture::*;
-use vshmem_ipc::{Client, DomainIdentity, Errno, WakeScope};
+use vshmem_ipc::{Client, DomainIdentity, Errno, Lease, WakeScope};
 use vshmem_mem::Ordering;
 use vshmem_wire::{ClientState, DomainSlot, DomainState, field};
 
@@ -252,6 +252,37 @@ fn a_client_that_evicts_its_own_domain_leaves_no_other_client_of_it_asleep() {
     sound(&pool);
     me.reap_domain(agent.domain()).unwrap();
     me.set_remove(set, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+/// Two agents of one domain are in copies of one machine: nobody else writes the lease. The first
+/// that looks notices the other, and the other that it was noticed.
+#[test]
+fn an_agent_notices_one_in_a_copy_of_its_machine() {
+    let pool = pool();
+    let me = join_in(&pool, "a", 10);
+    let (first, second) = (join_in(&pool, "b", 20), join_in(&pool, "b", 21));
+    let (mut one, mut two) = (Lease::default(), Lease::default());
+    for _ in 0..3 {
+        assert_eq!(first.renew_lease(20, &mut one), Ok(true));
+    }
+    // Both go on from the same snapshot: they have written the same, and write now.
+    assert_eq!(second.renew_lease(20, &mut two), Ok(true));
+    assert_eq!(first.renew_lease(20, &mut one), Ok(false));
+    first.evict_twins().unwrap();
+    assert_eq!(second.renew_lease(20, &mut two), Ok(false), "though it is evicted");
+    second.evict_twins().unwrap_err();
+    let rows = pool.domains().unwrap();
+    let row = rows.iter().find(|row| row.index == first.domain()).unwrap();
+    assert_eq!((row.state, row.name.as_str()), (DomainState::Evicted, "twins of b"));
+    // A copy that boots again under its name does not end the others.
+    let named = DomainIdentity { boot_id: [9; 16], named: true, ..domain("b") };
+    let again = Client::join(pool.clone(), &named, process(1), None, WakeScope::Kernel).unwrap();
+    assert_ne!(again.domain(), first.domain());
+    assert_eq!(pool.domains().unwrap().iter().filter(|row| row.name == "twins of b").count(), 1);
+    again.leave().unwrap();
+    sound(&pool);
+    me.reap_domain(first.domain()).unwrap();
     empty(&pool, &me);
 }
 
