@@ -78,13 +78,13 @@ pub use interruptible_sleep::{
     outside_of_cancellable, signal_handled, signals_before_wait, signals_handled, sleep,
 };
 pub use map::{CellRef, Map, OutOfPool, WordsRef};
-pub use not_copied::not_copied;
 pub use mapping::{
     Mapping, Protection, map_file, map_file_at, map_file_free, map_file_near, protect, relocate,
     remap_part, reserve, unmap,
 };
 #[cfg(not(loom))]
 pub use nodes::{PageNodes, PagesByNode, current_node, on_nodes, pages_by_node, place_pages};
+pub use not_copied::not_copied;
 #[cfg(not(loom))]
 pub use own_descriptors::with_own_descriptors;
 #[cfg(not(loom))]

@@ -178,11 +178,7 @@ pub(crate) fn seek(
 }
 
 /// Gives a domain a name.
-pub(crate) fn rename(
-    txn: &mut Txn<'_>,
-    slot: Place<DomainSlot>,
-    name: &str,
-) -> Result<(), Fault> {
+pub(crate) fn rename(txn: &mut Txn<'_>, slot: Place<DomainSlot>, name: &str) -> Result<(), Fault> {
     for (i, word) in name_words(name).iter().enumerate() {
         txn.update(field!(slot, DomainSlot, name).element(i as u64), *word)?;
     }

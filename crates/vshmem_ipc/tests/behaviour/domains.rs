@@ -232,17 +232,21 @@ fn an_evicted_domain_is_refused_until_its_death_is_confirmed() {
 fn a_client_that_evicts_its_own_domain_leaves_no_other_client_of_it_asleep() {
     let pool = pool();
     let me = join_in(&pool, "a", 10);
-    let set = me.set(2);
+    let (set, queue) = (me.set(2), me.queue());
     let [before, agent, after] = [20, 21, 22].map(|pid| join_in(&pool, "b", pid));
     for client in [&before, &agent, &after] {
         client.op(set, &[undone(up(1))]).unwrap();
     }
     std::thread::scope(|scope| {
         let waiters = [&before, &after].map(|client| scope.spawn(|| client.op(set, &[down(0)])));
-        until("asleep", || asleep(&pool) == 2);
+        let receivers = [&before, &after].map(|client| scope.spawn(|| client.receive(queue, 0)));
+        until("asleep", || asleep(&pool) == 4);
         agent.evict_domain(agent.domain()).unwrap();
         for waiter in waiters {
             assert_eq!(waiter.join().unwrap(), Err(Errno::IO));
+        }
+        for receiver in receivers {
+            assert_eq!(receiver.join().unwrap(), Err(Errno::IO));
         }
     });
     assert_eq!((me.value(set, 1), me.waiters(set, 0, false)), (0, 0));
@@ -252,6 +256,7 @@ fn a_client_that_evicts_its_own_domain_leaves_no_other_client_of_it_asleep() {
     sound(&pool);
     me.reap_domain(agent.domain()).unwrap();
     me.set_remove(set, &ROOT).unwrap();
+    me.queue_remove(queue, &ROOT).unwrap();
     empty(&pool, &me);
 }
 
