@@ -22,7 +22,12 @@ char *vfi_hold(struct vshmem_peers *peers, uint8_t what, uint64_t access, uint64
 	(void)what;
 	*region = vfi_region_hold(vfi_endpoint_of(peers)->domain->memory, key, address, bytes,
 		access * FI_REMOTE_READ, &there, error);
-	return *region ? there : NULL;
+	if (*region && !there) {
+		/* Of a region of all memory: nothing lies at address 0. */
+		vfi_region_release(vfi_endpoint_of(peers)->domain->memory);
+		*error = FI_EINVAL;
+	}
+	return there;
 }
 
 void vfi_let_go(struct vshmem_peers *peers, void *region, uint64_t done)

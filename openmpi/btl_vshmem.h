@@ -36,7 +36,9 @@ struct vshmem_modex {
 	struct vshmem_address port;
 	struct vshmem_domain domain;
 	uint32_t max_send_size;
+	uint32_t messages[3]; /* the first: version of those between these BTLs */
 };
+#define VSHMEM_MESSAGES 1
 
 /* A peer, or a process that only a reply goes to. */
 struct mca_btl_base_endpoint_t {

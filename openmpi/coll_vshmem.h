@@ -26,12 +26,10 @@
 #include "vshmem.h"
 
 /* The calls that are ours where that is faster: EACH is given each name. */
-/* clang-format off */
 #define VSHMEM_CALLS(EACH)                                                                 \
 	EACH(barrier) EACH(bcast) EACH(reduce) EACH(allreduce) EACH(allgather)             \
 	EACH(alltoall) EACH(gather) EACH(scatter) EACH(ibarrier) EACH(ibcast)              \
 	EACH(iallreduce) EACH(iallgather) EACH(ialltoall)
-/* clang-format on */
 
 /* A team that a communicator uses, or not. */
 struct vshmem_use {

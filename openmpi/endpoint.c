@@ -71,7 +71,8 @@ static vshmem_endpoint *make(const struct vshmem_address *port, bool for_replies
 	}
 	endpoint->peer.lane = lane;
 	endpoint->peer.nonce = port->nonce;
-	endpoint->peer.most = (uint32_t)vshmem_btl.super.btl_max_send_size;
+	/* Whatever the size of fragments was set to. */
+	endpoint->peer.most = vshmem_lane_most_bytes(lane);
 	endpoint->for_replies = for_replies;
 	opal_list_append(&vshmem_btl.endpoints, &endpoint->super);
 	return endpoint;

@@ -34,7 +34,7 @@ bool vshmem_modex_publish(const mca_base_component_t *name)
 /* Takes over what was published, in memory that is given back here. */
 static bool is_ours(struct vshmem_modex *found, size_t bytes, struct vshmem_modex *modex)
 {
-	bool ours = found && bytes == sizeof(*found)
+	bool ours = found && bytes == sizeof(*found) && found->messages[0] == VSHMEM_MESSAGES
 	        && memcmp(found->pool, vshmem_btl.modex.pool, sizeof(found->pool)) == 0;
 	if (ours)
 		*modex = *found;

@@ -65,6 +65,7 @@ bool vshmem_btl_open(uint32_t processes)
 		return false;
 	}
 	vshmem_backoff_start(&btl->backoff, btl->pool);
+	btl->modex.messages[0] = VSHMEM_MESSAGES;
 	vshmem_identify(btl->pool, btl->modex.pool);
 	vshmem_port_address(btl->port, &btl->modex.port);
 	vshmem_domain(btl->pool, &btl->modex.domain);

@@ -135,6 +135,11 @@ int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint,
 	const struct vshmem_one_sided *call, mca_btl_base_rdma_completion_fn_t done, void *context,
 	void *data)
 {
+	if (call->bytes == 0) {
+		done(&vshmem_btl.super, endpoint, call->local, call->local_handle, context, data,
+			OPAL_SUCCESS);
+		return OPAL_SUCCESS;
+	}
 	if (!call->remote)
 		return OPAL_ERR_BAD_PARAM;
 	if (endpoint->peer.error)
@@ -172,24 +177,25 @@ int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint,
 	OPAL_THREAD_LOCK(&lock);
 	if (!opal_list_is_empty(&unasked) || ask(operation) != 0)
 		opal_list_append(&unasked, (opal_list_item_t *)operation);
-	unlock_and_tell();
+	/* What has failed meanwhile is told where progress is made. */
+	OPAL_THREAD_UNLOCK(&lock);
 	return OPAL_SUCCESS;
 }
 
 void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes)
 {
 	struct vshmem_incoming message = { .operation = tag };
-	vshmem_endpoint *endpoint = bytes < sizeof(message.header) ? NULL
-								   : vshmem_endpoint_of_lane(lane);
-	if (!endpoint)
+	struct vshmem_sender sender;
+	if (bytes < sizeof(message.header) || vshmem_sender(vshmem_btl.port, lane, &sender) != 0)
 		return;
+	vshmem_endpoint *endpoint = tag == VSHMEM_ANSWER ? NULL : vshmem_endpoint_of_lane(lane);
 	memcpy(&message.header, text, sizeof(message.header));
 	message.payload = (const uint8_t *)text + sizeof(message.header);
 	message.header.bytes = bytes - (uint32_t)sizeof(message.header);
 	OPAL_THREAD_LOCK(&lock);
 	if (tag == VSHMEM_ANSWER)
-		vshmem_answered(&peers, &message, endpoint->peer.nonce);
-	else if (!endpoint->peer.error)
+		vshmem_answered(&peers, &message, sender.port.nonce);
+	else if (endpoint && !endpoint->peer.error)
 		vshmem_serve(&peers, &endpoint->peer, &message);
 	unlock_and_tell();
 }
@@ -197,7 +203,7 @@ void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint
 int vshmem_one_sided_waiting(void)
 {
 	int done = 0;
-	if (!peers.busy && opal_list_is_empty(&unasked))
+	if (!peers.busy && opal_list_is_empty(&unasked) && opal_list_is_empty(&ended))
 		return 0;
 	OPAL_THREAD_LOCK(&lock);
 	struct vshmem_peer *next = peers.busy;

@@ -102,13 +102,11 @@ int vshmem_window_copy(const void *from, int count, struct ompi_datatype_t *type
 
 /* osc_access.c, osc_accumulate.c, osc_synchronize.c: as Open MPI calls them, each by its own name,
  * and some by several. */
-/* clang-format off */
 #define VSHMEM_WINDOW_CALLS(EACH)                                                          \
 	EACH(put) EACH(get) EACH(rput) EACH(rget) EACH(accumulate) EACH(get_accumulate)    \
 	EACH(raccumulate) EACH(rget_accumulate) EACH(fetch_and_op) EACH(compare_and_swap)  \
 	EACH(fence) EACH(start) EACH(complete) EACH(post) EACH(test) EACH(lock)            \
 	EACH(unlock) EACH(lock_all) EACH(unlock_all) EACH(sync) EACH(flush)
-/* clang-format on */
 #define VSHMEM_WINDOW_CALLED(call) \
 	extern __typeof__(*(ompi_osc_base_module_##call##_fn_t)0) vshmem_window_##call;
 VSHMEM_WINDOW_CALLS(VSHMEM_WINDOW_CALLED)

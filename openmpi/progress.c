@@ -8,14 +8,14 @@
 
 static int waiting(void)
 {
-	int done = vshmem_one_sided_waiting();
-	if (vshmem_btl.waiting == 0)
-		return done;
+	int done = 0;
 	vshmem_endpoint *endpoint, *next;
 	/* Endpoints are only ever added while there is something to send. */
-	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
-	done += vshmem_send_waiting(endpoint);
-	return done;
+	if (vshmem_btl.waiting)
+		OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
+		done += vshmem_send_waiting(endpoint);
+	/* Requests and answers wait for fragments. */
+	return done + vshmem_one_sided_waiting();
 }
 
 /* A sender is gone. What was asked of those that are dead is not answered any more. */

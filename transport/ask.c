@@ -215,14 +215,13 @@ static struct vshmem_asked *enter(
 	if (!asked)
 		return NULL;
 	const struct iovec *into = request->result;
-	asked->fetches = vshmem_fetches(request);
 	asked->request = *request;
 	asked->bytes = request->bytes;
 	asked->count = request->result_count;
 	if (request->what == VSHMEM_GET) {
 		into = request->local;
 		asked->count = request->count;
-	} else if (request->what == VSHMEM_ATOMIC && !asked->fetches) {
+	} else if (request->what == VSHMEM_ATOMIC && !vshmem_fetches(request)) {
 		asked->bytes = 0;
 	}
 	if (into)
@@ -240,9 +239,11 @@ static struct vshmem_asked *enter(
 int vshmem_ask(
 	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_request *request)
 {
-	uint64_t room = peer->most - sizeof(struct vshmem_wire), each = room & ~UINT64_C(63);
-	uint64_t payload = payload_bytes(request);
-	if (request->what == VSHMEM_ATOMIC && payload > room)
+	uint64_t room = peer->most > sizeof(struct vshmem_wire)
+		? peer->most - sizeof(struct vshmem_wire)
+		: 0;
+	uint64_t each = room & ~UINT64_C(63), payload = payload_bytes(request);
+	if (each == 0 || (request->what == VSHMEM_ATOMIC && payload > room))
 		return -EMSGSIZE;
 	struct vshmem_asked *asked = peers->asked < VSHMEM_REQUESTS ? enter(peers, peer, request)
 								    : NULL;

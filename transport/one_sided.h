@@ -44,7 +44,6 @@ struct vshmem_asked {
 	struct vshmem_awaited operation; /* the first: a token names it */
 	struct vshmem_asked *next_free, *next_of_all;
 	struct vshmem_request request; /* as it was, but for its LOCAL, COMPARE and RESULT */
-	bool fetches;
 	bool unsent; /* its message, or the last part of it, waits for room */
 	int error;
 	uint64_t bytes, got;

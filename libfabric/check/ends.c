@@ -7,7 +7,6 @@
 
 #include <rdma/fi_rma.h>
 
-#include "guess.h"
 #include "one_endpoint.h"
 
 /* Everything that can be under way with the first peer, or wait for room there. */

@@ -7,7 +7,6 @@
 
 #include <rdma/fi_rma.h>
 
-#include "guess.h"
 #include "one_endpoint.h"
 
 enum { KINDS = 6, BYTES = 4000, GENERATIONS = 4, INDICES = 70 };

@@ -24,4 +24,7 @@ extern void (*look)(void);
 void deliver_bytes(uint32_t lane, uint8_t operation, const struct vshmem_wire *header,
 	const void *payload, uint64_t bytes);
 
+/* guess.c: answers of whom nobody has asked, and that nobody waits for. */
+void guess(void);
+
 #endif

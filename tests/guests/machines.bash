@@ -100,8 +100,9 @@ device() { # device POOL-FILE: the words that give a machine this file as its po
 order() { echo "$2" >"$work/$1.orders"; }
 said() { tr -d '\r' <"$work/$1.log" 2>/dev/null | grep -c "GUEST .*$2"; }
 has_said() { [ "$(said "$1" "$2")" -ge "${3:-1}" ]; }
-waiting() { # waiting COUNT: so many programs sleep in the pool
-	[ "$("$vshmem" ls --pool "$pool" --json | grep -o '"sleeping": [0-9]*' | awk '{ all += $2 } END { print all + 0 }')" = "$1" ]
+waiting() { # waiting COUNT: so many threads of programs sleep in the pool
+	[ "$("$vshmem" ls --pool "$pool" --json | tr -d ' \n' | grep -o '{"index":[^}]*"sleeping":[0-9]*' | grep -v '"state":"agent"' |
+		awk -F: '{ all += $NF } END { print all + 0 }')" = "$1" ]
 }
 saved() { order "$1" "info migrate"; tr -d '\r' <"$work/$1.said" | grep -q 'Migration status: completed'; }
 # A command to a machine that was saved while it was stopped has no effect before all of it is there.

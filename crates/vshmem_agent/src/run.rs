@@ -90,6 +90,10 @@ fn run_once(wanted: &AgentOptions, lock: RoleLock) -> Result<Outcome, AgentError
         // What lies in our slots is not ours any more.
         return Ok(Outcome::Evicted);
     }
+    if ending == Ending::Replaced {
+        let _ = session.leave();
+        return Ok(Outcome::Done);
+    }
     let _ = session.client().renew_lease(0, &mut lease);
     let _ = session.leave();
     vshmem_link::remove_notice_marks(&pool.superblock().uuid, false);

@@ -1,9 +1,11 @@
 //! What tells this domain from others.
 
+use std::fs::DirBuilder;
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, fstat, open, stat};
+use rustix::fs::{Mode, OFlags, chmod, fstat, open, stat};
 use rustix::io::Errno;
 use vshmem_mem::not_copied;
 
@@ -12,13 +14,16 @@ use crate::process::process_start;
 /// What tells this domain from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainFacts {
-    /// Boot id of the kernel.
+    /// Boot id of the kernel; of a machine that has parted from its copies, another one.
     pub boot_id: [u8; 16],
     /// Inode of the PID namespace.
     pub pid_namespace: u32,
     /// Start time of the init of the PID namespace, as of any process; 0 when unknown, and in the
     /// initial namespace, whose inode is not given again.
     pub born: u64,
+    /// Of a machine that has parted from its copies ([`go_apart`]), something that is in the boot id
+    /// here as well; else 0.
+    pub apart: u16,
     /// Name for people.
     pub name: String,
     /// Whether the name was given by the operator of the domain.
@@ -61,7 +66,7 @@ pub struct Anonymous {
 /// # Errors
 /// When /proc does not show them: two domains that show nothing would be taken for one.
 pub fn domain_facts() -> Result<DomainFacts, Anonymous> {
-    let (mut boot_id, pid_namespace) = (boot_id()?, pid_namespace()?);
+    let (mut boot_id, pid_namespace) = (kernel_boot_id()?, pid_namespace()?);
     let initial = pid_namespace == INITIAL_PID_NAMESPACE || pid_namespace == 0;
     let given = read_line(NAME_FILE).map(|name| name.trim().to_owned());
     let (mut name, mut named) = match given.ok().filter(|name| !name.is_empty()) {
@@ -71,19 +76,22 @@ pub fn domain_facts() -> Result<DomainFacts, Anonymous> {
             if initial { (host, false) } else { (format!("{host}:{pid_namespace}"), false) }
         }
     };
-    if let Some(apart) = apart() {
-        boot_id.iter_mut().zip(apart).for_each(|(byte, other)| *byte ^= other);
+    let mut apart = 0;
+    if let Some(bytes) = read_apart() {
+        boot_id.iter_mut().zip(bytes).for_each(|(byte, other)| *byte ^= other);
+        apart = u16::from_be_bytes([bytes[0], bytes[1]]);
         // All copies were given one name: it tells nothing now.
-        (name, named) = (format!("{}~{:02x}{:02x}", cut(&name, 26), apart[0], apart[1]), false);
+        (name, named) = (format!("{}~{apart:04x}", cut(&name, 26)), false);
     }
     let born = if initial { 0 } else { process_start(1) };
-    Ok(DomainFacts { boot_id, pid_namespace, born, name: cut(&name, 31), named })
+    Ok(DomainFacts { boot_id, pid_namespace, born, apart, name: cut(&name, 31), named })
 }
 
 /// What distinguishes this machine from its copies, once it is known that there are some. Of a file
 /// that others than root may write nothing is believed.
-fn apart() -> Option<[u8; 16]> {
-    let file = open(APART_FILE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+fn read_apart() -> Option<[u8; 16]> {
+    let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = open(APART_FILE, how, Mode::empty()).ok()?;
     let about = fstat(&file).ok()?;
     let mut bytes = [0; 16];
     let is_roots = about.st_uid == 0 && about.st_mode & 0o022 == 0;
@@ -91,22 +99,34 @@ fn apart() -> Option<[u8; 16]> {
 }
 
 /// There are copies of this machine, and each is a domain of its own from now on: for root alone.
-/// Processes that joined before remain in the domain that they joined.
+/// Processes that joined before remain in the domain that they joined. Nothing is done when
+/// another agent of this machine has seen to it since `boot_id` was read ([`DomainFacts`]).
 ///
 /// # Errors
 /// When the file cannot be written that says so.
-pub fn go_apart() -> std::io::Result<()> {
+pub fn go_apart(boot_id: [u8; 16]) -> std::io::Result<()> {
+    if domain_facts().is_ok_and(|facts| facts.boot_id != boot_id) {
+        return Ok(());
+    }
     let folder = Path::new(APART_FILE).parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(folder)?;
+    // Whatever the umask of the program is that started this agent.
+    if DirBuilder::new().mode(0o755).create(folder).is_ok() {
+        chmod(folder, Mode::from_raw_mode(0o755))?;
+    }
     let new = folder.join(format!(".apart-{}", std::process::id()));
-    let mut file = std::fs::File::create(&new)?;
+    let _ = std::fs::remove_file(&new);
+    let mut file = std::fs::File::create_new(&new)?;
     let words = [not_copied(), not_copied()].map(u64::to_ne_bytes);
     file.write_all(words.as_flattened())?;
     rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
     std::fs::rename(&new, APART_FILE)
 }
 
-fn boot_id() -> Result<[u8; 16], Anonymous> {
+/// The boot id of this kernel, which copies of a machine share.
+///
+/// # Errors
+/// When /proc does not show it.
+pub fn kernel_boot_id() -> Result<[u8; 16], Anonymous> {
     const PATH: &str = "/proc/sys/kernel/random/boot_id";
     let text = read_line(PATH).map_err(|errno| Anonymous { path: PATH, errno })?;
     let digits: Vec<u8> =

@@ -32,6 +32,8 @@ pub enum Ending {
     Evicted,
     /// The pool is corrupt.
     Broken,
+    /// Another process is the agent of this domain.
+    Replaced,
 }
 
 /// What the agent looks after.
@@ -42,6 +44,8 @@ pub struct Watch<'a> {
     path: &'a Path,
     /// Whether the pool is a file of this machine, rather than a device that the host gave it.
     on_host: bool,
+    /// By which this domain was distinguished from others when the agent joined.
+    boot_id: [u8; 16],
     doorbell: DoorbellListener,
     host_heartbeat: HostHeartbeat,
     clients: Clients,
@@ -85,6 +89,7 @@ impl<'a> Watch<'a> {
             lock,
             path,
             on_host,
+            boot_id: session.boot_id(),
             doorbell: DoorbellListener::open(session.link()),
             host_heartbeat: HostHeartbeat::new(on_host),
             clients: Clients::default(),
@@ -111,11 +116,10 @@ impl<'a> Watch<'a> {
 
     fn round(&mut self, lease: &mut Lease) -> Result<Option<Ending>, Errno> {
         let this_client = self.this_client;
-        // Before all else: what a copy has evicted shows as evicted, too. A member that writes this
-        // word of a host's domain would have all its programs cut off, and a host is not copied.
-        if !this_client.renew_lease(std::process::id(), lease)? && !self.on_host {
-            twins::part(this_client);
-            return Ok(Some(Ending::Evicted));
+        // Before all else: what a copy has evicted shows as evicted, too.
+        let other = this_client.renew_lease(std::process::id(), lease)?;
+        if let Some(ending) = other.and_then(|pid| self.ending_by(pid)) {
+            return Ok(Some(ending));
         }
         if !this_client.is_active_member()? {
             return Ok(Some(Ending::Evicted));
@@ -142,6 +146,21 @@ impl<'a> Watch<'a> {
             cleaner.wake();
         }
         Ok(self.is_idle()?.then_some(Ending::Idle))
+    }
+
+    /// What follows when an agent of this pid has written the lease.
+    fn ending_by(&self, pid: u32) -> Option<Ending> {
+        // A member that wrote this word of a host's domain would have all its programs cut off, and
+        // a host is not copied.
+        if self.on_host {
+            return None;
+        }
+        // In a container with the guest's PID namespace and a device node of its own.
+        if pid != 0 && pid != std::process::id() && !vshmem_session::is_gone(pid, 0) {
+            return Some(Ending::Replaced);
+        }
+        twins::part(self.this_client, self.boot_id);
+        Some(Ending::Evicted)
     }
 
     /// Without a server (`vshmem pool serve`) no process forwards notifications to this host or

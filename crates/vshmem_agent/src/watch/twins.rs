@@ -9,10 +9,11 @@ use super::host_heartbeat::note_in_kernel_log;
 
 /// Evicts the domain that the copies share, unless another of them has. From now on programs that
 /// start here join as a domain of this copy's own, where the agent has the right to say so: as root.
-pub(super) fn part(this_client: &Client) {
+/// `boot_id` is what the domain was distinguished by.
+pub(super) fn part(this_client: &Client, boot_id: [u8; 16]) {
     let name = this_client.pool().name();
     // Before the eviction: programs that are refused then try again at once.
-    let then = match vshmem_link::go_apart() {
+    let then = match vshmem_link::go_apart(boot_id) {
         Ok(()) => "Programs that start now join it anew".to_owned(),
         Err(error) => format!(
             "Its agent could not write /run/vshmem/apart ({error}), so that no program can join \

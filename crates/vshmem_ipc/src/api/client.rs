@@ -208,12 +208,13 @@ impl Client {
         lease::renounce_agent(&self.context)
     }
 
-    /// Renews this domain's lease; for the agent, which has held it since it began. False: another
-    /// agent has written it meanwhile, which is in a copy of this machine.
+    /// Renews this domain's lease; for the agent, which has held it since it began. `Some`: another
+    /// agent has written it meanwhile, of this pid where it is (0: unknown). If that is no process
+    /// here, it is in a copy of this machine.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.
-    pub fn renew_lease(&self, agent_pid: u32, held: &mut Lease) -> Result<bool, Errno> {
+    pub fn renew_lease(&self, agent_pid: u32, held: &mut Lease) -> Result<Option<u32>, Errno> {
         answer(self.pool(), lease::renew_lease(&self.context, agent_pid, held))
     }
 

@@ -53,23 +53,28 @@ pub(crate) fn renounce_agent(context: &Context) {
 #[derive(Debug, Default)]
 pub struct Lease(Option<u32>);
 
-/// Renews this domain's lease; for the agent. False: another agent has written it, which is in a
-/// copy of this machine. It finds what is written now, and so learns of this one.
+/// Renews this domain's lease; for the agent. `Some`: another agent has written it, of this pid
+/// where it is; it finds what is written now, and so learns of this one. Nothing is done to a slot
+/// that is another domain's by now.
 pub(crate) fn renew_lease(
     context: &Context,
     agent_pid: u32,
     held: &mut Lease,
-) -> Result<bool, Failure> {
-    let mut renew = || -> Result<bool, Fault> {
+) -> Result<Option<u32>, Failure> {
+    let mut renew = || -> Result<Option<u32>, Fault> {
         let slot = context.pool.layout().domains.row(context.domain())?;
         let map = context.pool.map();
+        let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
+        if epoch != context.identity.epoch.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let agent = load_value(map, field!(slot, DomainSlot, agent))?;
         let lease = field!(slot, DomainSlot, lease);
         let before = load_value(map, lease)?;
         // Two copies that counted would write the same.
         let now = before.wrapping_add(not_copied() as u32 | 1);
-        let ours = claim_cell(map, lease, before, now)? && held.0.is_none_or(|was| was == before);
-        if !ours {
-            return Ok(false);
+        if !claim_cell(map, lease, before, now)? || held.0.is_some_and(|was| was != before) {
+            return Ok(Some(agent & !AGENT_STARTER));
         }
         held.0 = Some(now);
         for (at, value) in [
@@ -81,7 +86,7 @@ pub(crate) fn renew_lease(
                 claim_cell(map, at, before, value)?;
             }
         }
-        Ok(true)
+        Ok(None)
     };
     renew().map_err(Failure::from)
 }

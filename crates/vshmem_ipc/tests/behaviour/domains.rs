@@ -269,13 +269,13 @@ fn an_agent_notices_one_in_a_copy_of_its_machine() {
     let (first, second) = (join_in(&pool, "b", 20), join_in(&pool, "b", 21));
     let (mut one, mut two) = (Lease::default(), Lease::default());
     for _ in 0..3 {
-        assert_eq!(first.renew_lease(20, &mut one), Ok(true));
+        assert_eq!(first.renew_lease(20, &mut one), Ok(None));
     }
     // Both go on from the same snapshot: they have written the same, and write now.
-    assert_eq!(second.renew_lease(20, &mut two), Ok(true));
-    assert_eq!(first.renew_lease(20, &mut one), Ok(false));
+    assert_eq!(second.renew_lease(20, &mut two), Ok(None));
+    assert_eq!(first.renew_lease(20, &mut one), Ok(Some(20)));
     first.evict_twins().unwrap();
-    assert_eq!(second.renew_lease(20, &mut two), Ok(false), "though it is evicted");
+    assert_eq!(second.renew_lease(20, &mut two), Ok(Some(0)), "though it is evicted");
     second.evict_twins().unwrap_err();
     let rows = pool.domains().unwrap();
     let row = rows.iter().find(|row| row.index == first.domain()).unwrap();
@@ -288,6 +288,16 @@ fn an_agent_notices_one_in_a_copy_of_its_machine() {
     again.leave().unwrap();
     sound(&pool);
     me.reap_domain(first.domain()).unwrap();
+    // A copy that runs late finds the slot given to another domain, whose lease it lets alone.
+    let later = join_in(&pool, "c", 30);
+    assert_eq!(later.domain(), first.domain());
+    let mut lease = Lease::default();
+    for _ in 0..2 {
+        assert_eq!(later.renew_lease(30, &mut lease), Ok(None));
+        assert_eq!(first.renew_lease(20, &mut one), Ok(None));
+    }
+    assert_eq!(first.is_active_member(), Ok(false));
+    later.leave().unwrap();
     empty(&pool, &me);
 }
 
