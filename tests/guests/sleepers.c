@@ -1,5 +1,9 @@
-/* For cloned_guest: sleepers take NUMBER: three threads, one sleeps in semop, one in msgrcv and one waits for a robust mutex; says what has
- * come of each. sleepers give NUMBER: what the first two wait for. sleepers hold: makes the mutex, holds it and sleeps. */
+/* For cloned_guest.
+ *   sleepers take NUMBER   three threads: one sleeps in semop, one in msgrcv, one at a robust mutex;
+ *                          says what has come of each
+ *   sleepers give NUMBER   what the first two wait for
+ *   sleepers hold          makes the mutex, holds it and sleeps
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

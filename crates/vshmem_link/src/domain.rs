@@ -21,8 +21,8 @@ pub struct DomainFacts {
     /// Start time of the init of the PID namespace, as of any process; 0 when unknown, and in the
     /// initial namespace, whose inode is not given again.
     pub born: u64,
-    /// Of a machine that has parted from its copies ([`go_apart`]), something that is in the boot id
-    /// here as well; else 0.
+    /// Of a machine that has parted from its copies ([`go_apart`]), something that is in the boot
+    /// id here as well; else 0.
     pub apart: u16,
     /// Name for people.
     pub name: String,
