@@ -1,5 +1,5 @@
 /* For cloned_guest.
- *   sleepers take NUMBER   three threads: one sleeps in semop, one in msgrcv, one at a robust mutex;
+ *   sleepers take NUMBER   three threads: in semop, in msgrcv and at a robust mutex;
  *                          says what has come of each
  *   sleepers give NUMBER   what the first two wait for
  *   sleepers hold          makes the mutex, holds it and sleeps

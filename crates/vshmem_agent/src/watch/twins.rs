@@ -8,8 +8,8 @@ use vshmem_ipc::Client;
 use super::host_heartbeat::note_in_kernel_log;
 
 /// Evicts the domain that the copies share, unless another of them has. From now on programs that
-/// start here join as a domain of this copy's own, where the agent may say so: as root. `boot_id` is
-/// what the domain was distinguished by.
+/// start here join as a domain of this copy's own, where the agent may say so: as root. `boot_id`
+/// is what the domain was distinguished by.
 pub(super) fn part(this_client: &Client, boot_id: [u8; 16]) {
     let name = this_client.pool().name();
     // Before the eviction: programs that are refused then try again at once.
