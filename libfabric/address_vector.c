@@ -206,13 +206,7 @@ static int bind_av(struct fid *fid, struct fid *bound, uint64_t flags)
 	return bound->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_av,
-	.bind = bind_av,
-	.control = vfi_no_control,
-	.ops_open = vfi_no_ops,
-};
+static struct fi_ops fid_ops = VFI_OPS(close_av, bind_av, vfi_no_control, vfi_no_ops);
 
 static struct fi_ops_av av_ops = {
 	.size = sizeof(struct fi_ops_av),

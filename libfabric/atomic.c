@@ -1,8 +1,13 @@
 /* fi_atomic and its like. */
-#include "atomic_apply.h"
+#include "../transport/atomic_apply.h"
 #include "one_sided.h"
 
 #include <string.h>
+
+_Static_assert((int)FI_DOUBLE == VSHMEM_WIRE_DOUBLE && (int)FI_BXOR == VSHMEM_WIRE_BXOR
+		&& (int)FI_ATOMIC_WRITE == VSHMEM_WIRE_WRITE
+		&& (int)FI_MSWAP == VSHMEM_WIRE_SWAP_MASKED,
+	"the wire has libfabric's numbers");
 
 #define endpoint_of(fid) ((struct vfi_endpoint *)(fid))
 
@@ -21,7 +26,7 @@ static uint64_t numbers_of(const struct fi_ioc *parts, size_t count)
 }
 
 static void to_bytes(
-	const struct fi_ioc *parts, size_t count, size_t unit, struct iovec bytes[VFI_IOV_LIMIT])
+	const struct fi_ioc *parts, size_t count, size_t unit, struct iovec bytes[VSHMEM_PARTS])
 {
 	for (size_t nth = 0; nth < count; nth++)
 		bytes[nth] = (struct iovec) { parts[nth].addr, parts[nth].count * unit };
@@ -29,49 +34,49 @@ static void to_bytes(
 
 /* Operands in one piece: where they lie, or else collected in ROOM. */
 static const void *in_one(
-	const struct fi_ioc *parts, size_t count, size_t unit, char room[VFI_ATOMIC_BYTES])
+	const struct fi_ioc *parts, size_t count, size_t unit, char room[VSHMEM_ATOMIC_BYTES])
 {
-	struct iovec bytes[VFI_IOV_LIMIT];
+	struct iovec bytes[VSHMEM_PARTS];
 	if (count <= 1)
 		return count ? parts->addr : NULL;
 	to_bytes(parts, count, unit, bytes);
-	vfi_gather(bytes, count, 0, room, vfi_bytes_of(bytes, count));
+	vshmem_gather(bytes, count, 0, room, vshmem_bytes_of(bytes, count));
 	return room;
 }
 
 /* What is wrong with a call; 0: nothing. NUMBERS gets how many it is about. */
-static int refuse(const struct vfi_request *request, const struct operands *all,
-	enum vfi_atomic_call call, uint64_t *numbers)
+static int refuse(const struct vshmem_request *request, const struct operands *all,
+	enum vshmem_atomic_call call, uint64_t *numbers)
 {
-	if (!vfi_atomic_valid(request->datatype, request->op, call))
+	if (!vshmem_atomic_valid(request->number, request->op, call))
 		return -FI_EOPNOTSUPP;
-	if (all->operand_count > VFI_IOV_LIMIT || all->compare_count > VFI_IOV_LIMIT
-	        || all->result_count > VFI_IOV_LIMIT)
+	if (all->operand_count > VSHMEM_PARTS || all->compare_count > VSHMEM_PARTS
+		|| all->result_count > VSHMEM_PARTS)
 		return -FI_EINVAL;
 	bool reads = request->op == FI_ATOMIC_READ;
 	uint64_t count = reads ? numbers_of(all->result, all->result_count)
 			       : numbers_of(all->operand, all->operand_count);
-	if (call != VFI_ATOMIC_BASE && numbers_of(all->result, all->result_count) != count)
+	if (call != VSHMEM_ATOMIC_BASE && numbers_of(all->result, all->result_count) != count)
 		return -FI_EINVAL;
-	if (call == VFI_ATOMIC_COMPARE && numbers_of(all->compare, all->compare_count) != count)
+	if (call == VSHMEM_ATOMIC_COMPARE && numbers_of(all->compare, all->compare_count) != count)
 		return -FI_EINVAL;
-	if (count == 0 || count > VFI_ATOMIC_BYTES / vfi_number_bytes(request->datatype))
+	if (count == 0 || count > VSHMEM_ATOMIC_BYTES / vshmem_number_bytes(request->number))
 		return -FI_EINVAL;
 	*numbers = count;
 	return 0;
 }
 
-static ssize_t start(struct fid_ep *fid, enum vfi_atomic_call call, struct vfi_request *request,
-	const struct operands *all)
+static ssize_t start(struct fid_ep *fid, enum vshmem_atomic_call call,
+	struct vshmem_request *request, const struct operands *all)
 {
-	char room[VFI_ATOMIC_BYTES], compared[VFI_ATOMIC_BYTES];
-	struct iovec result[VFI_IOV_LIMIT], operands;
+	char room[VSHMEM_ATOMIC_BYTES], compared[VSHMEM_ATOMIC_BYTES];
+	struct iovec result[VSHMEM_PARTS], operands;
 	uint64_t numbers;
 	int rc = refuse(request, all, call, &numbers);
 	if (rc != 0)
 		return rc;
-	size_t unit = vfi_number_bytes(request->datatype);
-	request->what = VFI_ATOMIC;
+	size_t unit = vshmem_number_bytes(request->number);
+	request->what = VSHMEM_ATOMIC;
 	request->bytes = numbers * unit;
 	if (request->op != FI_ATOMIC_READ) {
 		operands.iov_base = (void *)(uintptr_t)in_one(
@@ -80,9 +85,9 @@ static ssize_t start(struct fid_ep *fid, enum vfi_atomic_call call, struct vfi_r
 		request->local = &operands;
 		request->count = 1;
 	}
-	if (call == VFI_ATOMIC_COMPARE)
+	if (call == VSHMEM_ATOMIC_COMPARE)
 		request->compare = in_one(all->compare, all->compare_count, unit, compared);
-	if (call != VFI_ATOMIC_BASE) {
+	if (call != VSHMEM_ATOMIC_BASE) {
 		to_bytes(all->result, all->result_count, unit, result);
 		request->result = result;
 		request->result_count = all->result_count;
@@ -91,12 +96,12 @@ static ssize_t start(struct fid_ep *fid, enum vfi_atomic_call call, struct vfi_r
 }
 
 /* Of an operation on one remote range. */
-static struct vfi_request request_of(fi_addr_t to, uint64_t address, uint64_t key,
+static struct vshmem_request request_of(fi_addr_t to, uint64_t address, uint64_t key,
 	enum fi_datatype datatype, enum fi_op op, uint64_t flags, void *context)
 {
 	/* What is none is refused as such. */
-	return (struct vfi_request) { .to = to,
-		.datatype = (unsigned)datatype > UINT8_MAX ? UINT8_MAX : (uint8_t)datatype,
+	return (struct vshmem_request) { .to = to,
+		.number = (unsigned)datatype > UINT8_MAX ? UINT8_MAX : (uint8_t)datatype,
 		.op = (unsigned)op > UINT8_MAX ? UINT8_MAX : (uint8_t)op,
 		.address = address,
 		.key = key,
@@ -104,14 +109,14 @@ static struct vfi_request request_of(fi_addr_t to, uint64_t address, uint64_t ke
 		.context = context };
 }
 
-static ssize_t message(struct fid_ep *fid, enum vfi_atomic_call call,
+static ssize_t message(struct fid_ep *fid, enum vshmem_atomic_call call,
 	const struct fi_msg_atomic *msg, struct operands *all, uint64_t flags)
 {
 	if (msg->rma_iov_count != 1)
 		return -FI_EINVAL;
 	all->operand = msg->msg_iov;
 	all->operand_count = msg->iov_count;
-	struct vfi_request request = request_of(msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
+	struct vshmem_request request = request_of(msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
 		msg->datatype, msg->op, flags, msg->context);
 	return start(fid, call, &request, all);
 }
@@ -122,9 +127,9 @@ static ssize_t base_parts(struct fid_ep *fid, const struct fi_ioc *parts, void *
 {
 	(void)desc;
 	struct operands all = { .operand = parts, .operand_count = count };
-	struct vfi_request request = request_of(
+	struct vshmem_request request = request_of(
 		to, addr, key, datatype, op, endpoint_of(fid)->tx_flags, context);
-	return start(fid, VFI_ATOMIC_BASE, &request, &all);
+	return start(fid, VSHMEM_ATOMIC_BASE, &request, &all);
 }
 
 static ssize_t base(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t to,
@@ -137,7 +142,7 @@ static ssize_t base(struct fid_ep *fid, const void *buf, size_t count, void *des
 static ssize_t base_message(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	struct operands all = { 0 };
-	return message(fid, VFI_ATOMIC_BASE, msg, &all, flags);
+	return message(fid, VSHMEM_ATOMIC_BASE, msg, &all, flags);
 }
 
 static ssize_t inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t to,
@@ -145,9 +150,9 @@ static ssize_t inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr
 {
 	struct fi_ioc part = { (void *)(uintptr_t)buf, count };
 	struct operands all = { .operand = &part, .operand_count = 1 };
-	struct vfi_request request = request_of(to, addr, key, datatype, op, 0, NULL);
+	struct vshmem_request request = request_of(to, addr, key, datatype, op, 0, NULL);
 	request.silent = true;
-	return start(fid, VFI_ATOMIC_BASE, &request, &all);
+	return start(fid, VSHMEM_ATOMIC_BASE, &request, &all);
 }
 
 static ssize_t fetch_parts(struct fid_ep *fid, const struct fi_ioc *parts, void **desc,
@@ -159,9 +164,9 @@ static ssize_t fetch_parts(struct fid_ep *fid, const struct fi_ioc *parts, void 
 		.operand_count = count,
 		.result = results,
 		.result_count = result_count };
-	struct vfi_request request = request_of(
+	struct vshmem_request request = request_of(
 		to, addr, key, datatype, op, endpoint_of(fid)->tx_flags, context);
-	return start(fid, VFI_ATOMIC_FETCH, &request, &all);
+	return start(fid, VSHMEM_ATOMIC_FETCH, &request, &all);
 }
 
 static ssize_t fetch(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result,
@@ -178,7 +183,7 @@ static ssize_t fetch_message(struct fid_ep *fid, const struct fi_msg_atomic *msg
 {
 	(void)result_desc;
 	struct operands all = { .result = results, .result_count = result_count };
-	return message(fid, VFI_ATOMIC_FETCH, msg, &all, flags);
+	return message(fid, VSHMEM_ATOMIC_FETCH, msg, &all, flags);
 }
 
 static ssize_t compare_parts(struct fid_ep *fid, const struct fi_ioc *parts, void **desc,
@@ -188,9 +193,9 @@ static ssize_t compare_parts(struct fid_ep *fid, const struct fi_ioc *parts, voi
 {
 	(void)desc, (void)compare_desc, (void)result_desc;
 	struct operands all = { parts, compare, results, count, compare_count, result_count };
-	struct vfi_request request = request_of(
+	struct vshmem_request request = request_of(
 		to, addr, key, datatype, op, endpoint_of(fid)->tx_flags, context);
-	return start(fid, VFI_ATOMIC_COMPARE, &request, &all);
+	return start(fid, VSHMEM_ATOMIC_COMPARE, &request, &all);
 }
 
 static ssize_t compare(struct fid_ep *fid, const void *buf, size_t count, void *desc,
@@ -212,35 +217,28 @@ static ssize_t compare_message(struct fid_ep *fid, const struct fi_msg_atomic *m
 		.compare_count = compare_count,
 		.result = results,
 		.result_count = result_count };
-	return message(fid, VFI_ATOMIC_COMPARE, msg, &all, flags);
+	return message(fid, VSHMEM_ATOMIC_COMPARE, msg, &all, flags);
 }
 
-static int valid(enum fi_datatype datatype, enum fi_op op, enum vfi_atomic_call call, size_t *count)
+static int valid(
+	enum fi_datatype datatype, enum fi_op op, enum vshmem_atomic_call call, size_t *count)
 {
-	if (!vfi_atomic_valid(datatype, op, call))
+	if (!vshmem_atomic_valid(datatype, op, call))
 		return -FI_EOPNOTSUPP;
-	*count = VFI_ATOMIC_BYTES / vfi_number_bytes(datatype);
+	*count = VSHMEM_ATOMIC_BYTES / vshmem_number_bytes(datatype);
 	return 0;
 }
 
-static int base_valid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(datatype, op, VFI_ATOMIC_BASE, count);
-}
-
-static int fetch_valid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(datatype, op, VFI_ATOMIC_FETCH, count);
-}
-
-static int compare_valid(
-	struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(datatype, op, VFI_ATOMIC_COMPARE, count);
-}
+#define VALID(name, call)                                                                    \
+	static int name(                                                                     \
+		struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, size_t *count) \
+	{                                                                                    \
+		(void)fid;                                                                   \
+		return valid(datatype, op, call, count);                                     \
+	}
+VALID(base_valid, VSHMEM_ATOMIC_BASE)
+VALID(fetch_valid, VSHMEM_ATOMIC_FETCH)
+VALID(compare_valid, VSHMEM_ATOMIC_COMPARE)
 
 struct fi_ops_atomic vfi_atomic_ops = {
 	.size = sizeof(struct fi_ops_atomic),
@@ -263,11 +261,11 @@ int vfi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum 
 	struct fi_atomic_attr *attr, uint64_t flags)
 {
 	(void)domain;
-	enum vfi_atomic_call call = flags & FI_COMPARE_ATOMIC ? VFI_ATOMIC_COMPARE
-		: flags & FI_FETCH_ATOMIC                     ? VFI_ATOMIC_FETCH
-							      : VFI_ATOMIC_BASE;
+	enum vshmem_atomic_call call = flags & FI_COMPARE_ATOMIC ? VSHMEM_ATOMIC_COMPARE
+		: flags & FI_FETCH_ATOMIC                        ? VSHMEM_ATOMIC_FETCH
+								 : VSHMEM_ATOMIC_BASE;
 	if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED))
 		return -FI_EINVAL;
-	attr->size = vfi_number_bytes(datatype);
+	attr->size = vshmem_number_bytes(datatype);
 	return valid(datatype, op, call, &attr->count);
 }

@@ -156,13 +156,7 @@ static int control(struct fid *fid, int command, void *argument)
 	return cq->wait ? vfi_wait_control(cq->wait, command, argument) : -FI_ENOSYS;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_cq,
-	.bind = vfi_no_bind,
-	.control = control,
-	.ops_open = vfi_no_ops,
-};
+static struct fi_ops fid_ops = VFI_OPS(close_cq, vfi_no_bind, control, vfi_no_ops);
 
 static struct fi_ops_cq cq_ops = {
 	.size = sizeof(struct fi_ops_cq),

@@ -87,13 +87,7 @@ static int control(struct fid *fid, int command, void *argument)
 	return counter->wait ? vfi_wait_control(counter->wait, command, argument) : -FI_ENOSYS;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_counter,
-	.bind = vfi_no_bind,
-	.control = control,
-	.ops_open = vfi_no_ops,
-};
+static struct fi_ops fid_ops = VFI_OPS(close_counter, vfi_no_bind, control, vfi_no_ops);
 
 static struct fi_ops_cntr counter_ops = {
 	.size = sizeof(struct fi_ops_cntr),

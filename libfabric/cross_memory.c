@@ -92,7 +92,7 @@ static int read_memory(const struct vfi_process *process, const struct iovec *in
 	ssize_t got = process_vm_readv(process->id, into, into_count, from, from_count, 0);
 	if (got < 0)
 		return errno;
-	return (size_t)got == vfi_bytes_of(into, into_count) ? 0 : EFAULT;
+	return (size_t)got == vshmem_bytes_of(into, into_count) ? 0 : EFAULT;
 }
 
 static struct iovec there(uint64_t at, size_t bytes)
@@ -150,13 +150,13 @@ static void look_for(struct vfi_peer *peer, uint64_t offers)
 /* The entry of a message as it was read from its sender's table: it must be that of this message,
  * and for this endpoint. */
 static bool is_meant(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
-	const struct vfi_wire *header, const struct vfi_offer *offer)
+	const struct vshmem_wire *header, const struct vfi_offer *offer)
 {
 	return offer->secret == peer->process.secret && header->token != 0
-	        && offer->token == header->token && offer->sender == peer->address.nonce
-	        && offer->receiver == ep->address.nonce && offer->count != 0
-	        && offer->count <= VFI_IOV_LIMIT
-	        && vfi_bytes_of(offer->parts, offer->count) == header->message.size;
+		&& offer->token == header->token && offer->sender == peer->address.nonce
+		&& offer->receiver == ep->address.nonce && offer->count != 0
+		&& offer->count <= VSHMEM_PARTS
+		&& vshmem_bytes_of(offer->parts, offer->count) == header->message.size;
 }
 
 /* What an entry begins with, read once more after the payload. */
@@ -173,10 +173,10 @@ static bool stands(const struct vfi_offer *offer, const struct marks *now)
 static int read_payload(const struct vfi_process *process, const struct vfi_offer *offer,
 	uint64_t at, const struct iovec *parts, size_t count, size_t start, size_t bytes)
 {
-	struct iovec into[VFI_IOV_LIMIT + 1], from[VFI_IOV_LIMIT + 1];
+	struct iovec into[VSHMEM_PARTS + 1], from[VSHMEM_PARTS + 1];
 	struct marks now = { 0 };
-	int into_count = vfi_slice(parts, count, start, bytes, into);
-	int from_count = vfi_slice(offer->parts, offer->count, start, bytes, from);
+	int into_count = vshmem_slice(parts, count, start, bytes, into);
+	int from_count = vshmem_slice(offer->parts, offer->count, start, bytes, from);
 	into[into_count++] = (struct iovec) { &now, sizeof(now) };
 	from[from_count++] = there(at, sizeof(now));
 	int error = read_memory(process, into, (size_t)into_count, from, (size_t)from_count);
@@ -188,8 +188,8 @@ static int read_payload(const struct vfi_process *process, const struct vfi_offe
 /* What was read may be nothing that this endpoint was sent. */
 static void wipe(const struct iovec *parts, size_t count, size_t bytes)
 {
-	struct iovec written[VFI_IOV_LIMIT];
-	int slices = vfi_slice(parts, count, 0, bytes, written);
+	struct iovec written[VSHMEM_PARTS];
+	int slices = vshmem_slice(parts, count, 0, bytes, written);
 	for (int nth = 0; nth < slices; nth++)
 		memset(written[nth].iov_base, 0, written[nth].iov_len);
 }
@@ -221,11 +221,11 @@ static bool is_likely(const struct vfi_endpoint *ep, const struct vfi_process *p
 /* The entry comes before the payload and once more after it: an announcement may be forged, and
  * then say that a message is there which its sender is only about to write. */
 static bool read_likely(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
-	const struct vfi_wire *header, uint64_t at, const struct iovec *parts, size_t count,
+	const struct vshmem_wire *header, uint64_t at, const struct iovec *parts, size_t count,
 	size_t bytes)
 {
 	const struct vfi_process *process = &peer->process;
-	struct iovec into[VFI_IOV_LIMIT + 2];
+	struct iovec into[VSHMEM_PARTS + 2];
 	struct vfi_offer offer = { 0 };
 	struct marks now = { 0 };
 	struct iovec from[] = {
@@ -234,7 +234,7 @@ static bool read_likely(const struct vfi_endpoint *ep, const struct vfi_peer *pe
 		there(at, sizeof(now)),
 	};
 	into[0] = (struct iovec) { &offer, sizeof(offer) };
-	int into_count = 1 + vfi_slice(parts, count, 0, bytes, into + 1);
+	int into_count = 1 + vshmem_slice(parts, count, 0, bytes, into + 1);
 	into[into_count++] = (struct iovec) { &now, sizeof(now) };
 	return read_memory(process, into, (size_t)into_count, from, 3) == 0
 	        && is_meant(ep, peer, header, &offer) && offer.count == 1
@@ -250,7 +250,7 @@ static void remember(struct vfi_process *process, const struct vfi_offer *offer)
 
 /* 0, or an errno; what the parts hold may have been written. */
 static int read_offer(const struct vfi_endpoint *ep, struct vfi_peer *peer,
-	const struct vfi_wire *header, uint64_t at, const struct iovec *into, size_t count,
+	const struct vshmem_wire *header, uint64_t at, const struct iovec *into, size_t count,
 	size_t bytes)
 {
 	struct vfi_process *process = &peer->process;
@@ -271,7 +271,7 @@ static int read_offer(const struct vfi_endpoint *ep, struct vfi_peer *peer,
 }
 
 bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
-	const struct vfi_wire *header, const void *offered_at, const struct iovec *into,
+	const struct vshmem_wire *header, const void *offered_at, const struct iovec *into,
 	size_t count, size_t bytes)
 {
 	struct vfi_offer_place named;

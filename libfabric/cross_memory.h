@@ -10,7 +10,7 @@
 
 struct vfi_endpoint;
 struct vfi_peer;
-struct vfi_wire;
+struct vshmem_wire;
 
 /* A process whose memory may be read. */
 struct vfi_process {
@@ -25,6 +25,6 @@ struct vfi_process {
 /* Copies the first bytes of a message that was announced by HEADER, with the header's bytes at
  * OFFERED_AT. False: they are to be asked for; what the parts hold may have been written. */
 bool vfi_offer_read(const struct vfi_endpoint *ep, struct vfi_peer *peer,
-	const struct vfi_wire *header, const void *offered_at, const struct iovec *into,
+	const struct vshmem_wire *header, const void *offered_at, const struct iovec *into,
 	size_t count, size_t bytes);
 #endif

@@ -59,13 +59,7 @@ static int bind_domain(struct fid *fid, struct fid *bound, uint64_t flags)
 	return bound->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_domain,
-	.bind = bind_domain,
-	.control = vfi_no_control,
-	.ops_open = vfi_memory_ops,
-};
+static struct fi_ops fid_ops = VFI_OPS(close_domain, bind_domain, vfi_no_control, vfi_memory_ops);
 
 static struct fi_ops_domain domain_ops = {
 	.size = sizeof(struct fi_ops_domain),

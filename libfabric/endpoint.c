@@ -1,5 +1,5 @@
 /* Endpoints: opening, binding, enabling, options, closing. */
-#include "vshmem_fi.h"
+#include "one_sided.h"
 
 #include "../transport/tuning.h"
 
@@ -145,12 +145,11 @@ static int enable(struct vfi_endpoint *ep)
 	if (!ep->av)
 		return -FI_ENOAV;
 	int rc = make_port(ep);
-	if (rc == 0)
-		rc = vfi_rma_open(ep);
 	if (rc == 0 && !add_bound(&ep->domain->enabled, ep))
 		rc = -FI_ENOMEM;
 	if (rc != 0)
 		return rc;
+	vfi_rma_open(ep);
 	ep->tx_flags |= ep->tx_selective ? 0 : FI_COMPLETION;
 	ep->rx_flags |= ep->rx_selective ? 0 : FI_COMPLETION;
 	ep->enabled = true;
@@ -204,10 +203,10 @@ static int close_ep(struct fid *fid)
 	vshmem_port_close(ep->port);
 	vfi_peers_close(ep);
 	vfi_offers_close(ep);
-	vfi_rma_close(ep);
 	vfi_matching_close(ep);
 	vfi_operations_close(ep);
-	vfi_tokens_close(ep);
+	vshmem_asked_close(&ep->to);
+	vshmem_tokens_close(&ep->to);
 	__atomic_sub_fetch(&ep->domain->used, 1, __ATOMIC_RELAXED);
 	pthread_mutex_destroy(&ep->lock);
 	free(ep);
@@ -318,13 +317,7 @@ static int no_join(struct fid_ep *fid, const void *address, uint64_t flags, stru
 	return -FI_ENOSYS;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_ep,
-	.bind = bind_ep,
-	.control = control,
-	.ops_open = vfi_no_ops,
-};
+static struct fi_ops fid_ops = VFI_OPS(close_ep, bind_ep, control, vfi_no_ops);
 
 static struct fi_ops_ep ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
@@ -367,14 +360,16 @@ int vfi_endpoint_open(
 	ep->fid.rma = &vfi_rma_ops;
 	ep->fid.atomic = &vfi_atomic_ops;
 	ep->domain = domain;
+	ep->to.calls = &vfi_calls;
 	ep->offers.listener = -1;
 	ep->caps = info->caps;
 	ep->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : VFI_TX_SIZE;
-	/* Each may be answered, and so many answers wait for it at its peer. */
-	if (ep->tx_size > VFI_ANSWERS)
-		ep->tx_size = VFI_ANSWERS;
+	/* Each may be answered, and so many answers wait for it at its peer, beside those of
+	 * requests. */
+	if (ep->tx_size > VSHMEM_ANSWERS - VSHMEM_REQUESTS)
+		ep->tx_size = VSHMEM_ANSWERS - VSHMEM_REQUESTS;
 	ep->least_multi = 64;
 	pthread_mutex_init(&ep->lock, NULL);
 	__atomic_add_fetch(&domain->used, 1, __ATOMIC_RELAXED);

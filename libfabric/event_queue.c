@@ -94,13 +94,7 @@ static int close_eq(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_eq,
-	.bind = vfi_no_bind,
-	.control = vfi_no_control,
-	.ops_open = vfi_no_ops,
-};
+static struct fi_ops fid_ops = VFI_OPS(close_eq, vfi_no_bind, vfi_no_control, vfi_no_ops);
 
 static struct fi_ops_eq eq_ops = {
 	.size = sizeof(struct fi_ops_eq),

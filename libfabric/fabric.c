@@ -26,13 +26,7 @@ static int no_wait_set(struct fid_fabric *fid, struct fi_wait_attr *attr, struct
 	return -FI_ENOSYS;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_fabric,
-	.bind = vfi_no_bind,
-	.control = vfi_no_control,
-	.ops_open = vfi_no_ops,
-};
+static struct fi_ops fid_ops = VFI_OPS(close_fabric, vfi_no_bind, vfi_no_control, vfi_no_ops);
 
 static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(struct fi_ops_fabric),

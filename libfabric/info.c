@@ -27,21 +27,21 @@ static bool at_most(size_t wanted, size_t have) { return wanted <= have; }
 static bool tx_fits(const struct fi_tx_attr *tx)
 {
 	return !tx
-	        || (!(tx->caps & ~ALL) && !(tx->op_flags & ~TX_FLAGS)
-	                && !(tx->msg_order & ~(uint64_t)VFI_MSG_ORDER)
-	                && (tx->comp_order & ~VFI_ORDER_DATA) == 0
-	                && at_most(tx->inject_size, VFI_INJECT_BYTES)
-	                && at_most(tx->size, VFI_RX_SIZE) && at_most(tx->iov_limit, VFI_IOV_LIMIT)
-	                && at_most(tx->rma_iov_limit, 1));
+		|| (!(tx->caps & ~ALL) && !(tx->op_flags & ~TX_FLAGS)
+			&& !(tx->msg_order & ~(uint64_t)VFI_MSG_ORDER)
+			&& (tx->comp_order & ~VFI_ORDER_DATA) == 0
+			&& at_most(tx->inject_size, VFI_INJECT_BYTES)
+			&& at_most(tx->size, VFI_RX_SIZE) && at_most(tx->iov_limit, VSHMEM_PARTS)
+			&& at_most(tx->rma_iov_limit, 1));
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx)
 {
 	return !rx
-	        || (!(rx->caps & ~ALL) && !(rx->op_flags & ~RX_FLAGS)
-	                && !(rx->msg_order & ~(uint64_t)VFI_MSG_ORDER)
-	                && (rx->comp_order & ~VFI_ORDER_DATA) == 0
-	                && at_most(rx->size, VFI_RX_SIZE) && at_most(rx->iov_limit, VFI_IOV_LIMIT));
+		|| (!(rx->caps & ~ALL) && !(rx->op_flags & ~RX_FLAGS)
+			&& !(rx->msg_order & ~(uint64_t)VFI_MSG_ORDER)
+			&& (rx->comp_order & ~VFI_ORDER_DATA) == 0 && at_most(rx->size, VFI_RX_SIZE)
+			&& at_most(rx->iov_limit, VSHMEM_PARTS));
 }
 
 static bool ep_fits(const struct fi_ep_attr *ep)
@@ -114,14 +114,14 @@ static void fill_contexts(
 		.inject_size = inject,
 		.size = hints && hints->tx_attr && hints->tx_attr->size ? hints->tx_attr->size
 									: VFI_TX_SIZE,
-		.iov_limit = VFI_IOV_LIMIT,
+		.iov_limit = VSHMEM_PARTS,
 		.rma_iov_limit = 1 };
 	*info->rx_attr = (struct fi_rx_attr) { .caps = caps & RX_CAPS,
 		.op_flags = hints && hints->rx_attr ? hints->rx_attr->op_flags : 0,
 		.msg_order = VFI_MSG_ORDER,
 		.size = hints && hints->rx_attr && hints->rx_attr->size ? hints->rx_attr->size
 									: VFI_TX_SIZE,
-		.iov_limit = VFI_IOV_LIMIT };
+		.iov_limit = VSHMEM_PARTS };
 	*info->ep_attr = (struct fi_ep_attr) { .type = FI_EP_RDM,
 		.protocol = FI_PROTO_UNSPEC,
 		.protocol_version = 1,

@@ -14,7 +14,7 @@ static struct vfi_receives *posted(struct vfi_endpoint *ep, bool tagged)
 { return tagged ? &ep->posted_tagged : &ep->posted; }
 
 struct vfi_receive *vfi_match_posted(
-	struct vfi_endpoint *ep, const struct vfi_incoming *message, bool tagged)
+	struct vfi_endpoint *ep, const struct vshmem_incoming *message, bool tagged)
 {
 	uint64_t tag = tagged ? message->header.message.tag : 0;
 	uint64_t nonce = message->source->port.nonce;
@@ -85,10 +85,10 @@ void vfi_unlink_unexpected(struct vfi_unexpecteds *list, struct vfi_unexpected *
 		list->last = message->previous;
 }
 
-bool vfi_keep_unexpected(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+bool vfi_keep_unexpected(struct vfi_endpoint *ep, const struct vshmem_incoming *message)
 {
 	bool rendezvous = message->operation == VFI_READY_TO_SEND;
-	bool tagged = rendezvous ? message->header.flags & VFI_WIRE_TAGGED
+	bool tagged = rendezvous ? message->header.flags & VSHMEM_WIRE_TAGGED
 				 : message->operation == VFI_EAGER_TAGGED;
 	uint32_t bytes = message->header.bytes;
 	/* Longer is no offer (cross_memory.c). */

@@ -72,13 +72,7 @@ static int control_region(struct fid *fid, int command, void *argument)
 	}
 }
 
-static struct fi_ops region_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = close_region,
-	.bind = bind_region,
-	.control = control_region,
-	.ops_open = vfi_no_ops,
-};
+static struct fi_ops region_ops = VFI_OPS(close_region, bind_region, control_region, vfi_no_ops);
 
 static int reg_attr(
 	struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **made)

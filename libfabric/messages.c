@@ -2,21 +2,41 @@
 #include "vshmem_fi.h"
 
 static inline struct vfi_endpoint *of(struct fid_ep *fid)
-{ return container_of(fid, struct vfi_endpoint, fid); }
+{
+	return container_of(fid, struct vfi_endpoint, fid);
+}
 
 /* Calls with flags get a completion unless the program has asked for those alone that it names. */
 static uint64_t tx_flags(const struct vfi_endpoint *ep, uint64_t flags)
-{ return flags | (ep->tx_selective ? 0 : FI_COMPLETION); }
+{
+	return flags | (ep->tx_selective ? 0 : FI_COMPLETION);
+}
 static uint64_t rx_flags(const struct vfi_endpoint *ep, uint64_t flags)
-{ return flags | (ep->rx_selective ? 0 : FI_COMPLETION); }
+{
+	return flags | (ep->rx_selective ? 0 : FI_COMPLETION);
+}
+
+static inline ssize_t receive_one(struct fid_ep *fid, void *buffer, size_t bytes, fi_addr_t from,
+	uint64_t tag, uint64_t ignore, void *context, uint64_t flags, bool tagged)
+{
+	struct iovec part = { buffer, bytes };
+	return vfi_start_receive(of(fid),
+		&(struct vfi_call) { &part, 1, from, tag, ignore, 0, context, flags, tagged });
+}
+
+static inline ssize_t send_one(struct fid_ep *fid, const void *buffer, size_t bytes, fi_addr_t to,
+	uint64_t tag, uint64_t data, void *context, uint64_t flags, bool tagged)
+{
+	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
+	return vfi_start_send(
+		of(fid), &(struct vfi_call) { &part, 1, to, tag, 0, data, context, flags, tagged });
+}
 
 static ssize_t msg_recv(
 	struct fid_ep *fid, void *buffer, size_t bytes, void *desc, fi_addr_t from, void *context)
 {
-	struct iovec part = { buffer, bytes };
 	(void)desc;
-	return vfi_start_receive(of(fid),
-		&(struct vfi_call) { &part, 1, from, 0, 0, 0, context, of(fid)->rx_flags, false });
+	return receive_one(fid, buffer, bytes, from, 0, 0, context, of(fid)->rx_flags, false);
 }
 
 static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *parts, void **desc, size_t count,
@@ -46,10 +66,8 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 static ssize_t msg_send(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc,
 	fi_addr_t to, void *context)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	(void)desc;
-	return vfi_start_send(of(fid),
-		&(struct vfi_call) { &part, 1, to, 0, 0, 0, context, of(fid)->tx_flags, false });
+	return send_one(fid, buffer, bytes, to, 0, 0, context, of(fid)->tx_flags, false);
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *parts, void **desc, size_t count,
@@ -70,28 +88,22 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buffer, size_t bytes, fi_addr_t to)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
-	return vfi_start_send(
-		of(fid), &(struct vfi_call) { &part, 1, to, 0, 0, 0, NULL, VFI_INJECT, false });
+	return send_one(fid, buffer, bytes, to, 0, 0, NULL, VFI_INJECT, false);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc,
 	uint64_t data, fi_addr_t to, void *context)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	(void)desc;
-	return vfi_start_send(of(fid),
-		&(struct vfi_call) { &part, 1, to, 0, 0, data, context,
-			of(fid)->tx_flags | FI_REMOTE_CQ_DATA, false });
+	return send_one(fid, buffer, bytes, to, 0, data, context,
+		of(fid)->tx_flags | FI_REMOTE_CQ_DATA, false);
 }
 
 static ssize_t msg_injectdata(
 	struct fid_ep *fid, const void *buffer, size_t bytes, uint64_t data, fi_addr_t to)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
-	return vfi_start_send(of(fid),
-		&(struct vfi_call) {
-			&part, 1, to, 0, 0, data, NULL, VFI_INJECT | FI_REMOTE_CQ_DATA, false });
+	return send_one(
+		fid, buffer, bytes, to, 0, data, NULL, VFI_INJECT | FI_REMOTE_CQ_DATA, false);
 }
 
 struct fi_ops_msg vfi_msg_ops = {
@@ -110,11 +122,9 @@ struct fi_ops_msg vfi_msg_ops = {
 static ssize_t tagged_recv(struct fid_ep *fid, void *buffer, size_t bytes, void *desc,
 	fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
 {
-	struct iovec part = { buffer, bytes };
 	(void)desc;
-	return vfi_start_receive(of(fid),
-		&(struct vfi_call) { &part, 1, from, tag, ignore, 0, context,
-			of(fid)->rx_flags & ~FI_MULTI_RECV, true });
+	return receive_one(fid, buffer, bytes, from, tag, ignore, context,
+		of(fid)->rx_flags & ~FI_MULTI_RECV, true);
 }
 
 static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *parts, void **desc,
@@ -137,10 +147,8 @@ static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *ms
 static ssize_t tagged_send(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc,
 	fi_addr_t to, uint64_t tag, void *context)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	(void)desc;
-	return vfi_start_send(of(fid),
-		&(struct vfi_call) { &part, 1, to, tag, 0, 0, context, of(fid)->tx_flags, true });
+	return send_one(fid, buffer, bytes, to, tag, 0, context, of(fid)->tx_flags, true);
 }
 
 static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *parts, void **desc,
@@ -162,28 +170,22 @@ static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *ms
 static ssize_t tagged_inject(
 	struct fid_ep *fid, const void *buffer, size_t bytes, fi_addr_t to, uint64_t tag)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
-	return vfi_start_send(
-		of(fid), &(struct vfi_call) { &part, 1, to, tag, 0, 0, NULL, VFI_INJECT, true });
+	return send_one(fid, buffer, bytes, to, tag, 0, NULL, VFI_INJECT, true);
 }
 
 static ssize_t tagged_senddata(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc,
 	uint64_t data, fi_addr_t to, uint64_t tag, void *context)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
 	(void)desc;
-	return vfi_start_send(of(fid),
-		&(struct vfi_call) { &part, 1, to, tag, 0, data, context,
-			of(fid)->tx_flags | FI_REMOTE_CQ_DATA, true });
+	return send_one(fid, buffer, bytes, to, tag, data, context,
+		of(fid)->tx_flags | FI_REMOTE_CQ_DATA, true);
 }
 
 static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buffer, size_t bytes,
 	uint64_t data, fi_addr_t to, uint64_t tag)
 {
-	struct iovec part = { (void *)(uintptr_t)buffer, bytes };
-	return vfi_start_send(of(fid),
-		&(struct vfi_call) {
-			&part, 1, to, tag, 0, data, NULL, VFI_INJECT | FI_REMOTE_CQ_DATA, true });
+	return send_one(
+		fid, buffer, bytes, to, tag, data, NULL, VFI_INJECT | FI_REMOTE_CQ_DATA, true);
 }
 
 struct fi_ops_tagged vfi_tagged_ops = {

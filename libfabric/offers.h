@@ -20,7 +20,7 @@ struct vfi_offer {
 	uint64_t token; /* of the message; 0: none */
 	uint64_t sender, receiver; /* nonces of their ports */
 	uint64_t count; /* of parts */
-	struct iovec parts[VFI_IOV_LIMIT];
+	struct iovec parts[VSHMEM_PARTS];
 };
 
 /* Those of an endpoint, in memory of its process that no other process writes. */

@@ -1,5 +1,5 @@
 /* Progress: messages that have come, what waits for room, and peers that are gone. */
-#include "vshmem_fi.h"
+#include "one_sided.h"
 
 #include "../transport/tuning.h"
 
@@ -19,19 +19,19 @@
 #define ALL       (1 << 16)
 
 /* Messages that their sender waits for an answer to. */
-static bool is_answered(const struct vfi_incoming *message)
+static bool is_answered(const struct vshmem_incoming *message)
 {
 	uint8_t operation = message->operation;
 	if (operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
-		return message->header.flags & VFI_WIRE_ACK;
+		return message->header.flags & VSHMEM_WIRE_ACK;
 	return operation == VFI_READY_TO_SEND
-	        || (operation >= VFI_PUT && operation <= VFI_ATOMIC);
+		|| (operation >= VSHMEM_PUT && operation <= VSHMEM_ATOMIC);
 }
 
 /* False: it stays where it is, for it cannot be answered yet. */
 static bool handle(struct vfi_endpoint *ep, const struct vshmem_message *received)
 {
-	struct vfi_incoming message = { .operation = received->tag };
+	struct vshmem_incoming message = { .operation = received->tag };
 	message.source = vfi_source_of(ep, received->lane);
 	if (!message.source || received->bytes < sizeof(message.header))
 		return true;
@@ -51,7 +51,7 @@ static bool handle(struct vfi_endpoint *ep, const struct vshmem_message *receive
 	case VFI_PIECE: vfi_rendezvous_piece(ep, &message); break;
 	case VFI_ACK: vfi_send_acked(ep, &message); break;
 	default:
-		if (message.operation >= VFI_PUT && message.operation <= VFI_ONE_SIDED_LAST)
+		if (message.operation >= VSHMEM_PUT && message.operation <= VSHMEM_ONE_SIDED_LAST)
 			vfi_rma_arrived(ep, &message);
 	}
 	return true;
@@ -62,7 +62,7 @@ static void lose(struct vfi_endpoint *ep, uint64_t nonce, int error, int prov_er
 {
 	struct vfi_peer *peer = vfi_peer_known(ep, nonce);
 	if (peer)
-		vfi_peer_fail(ep, peer, error, prov_errno);
+		vshmem_peer_fail(&ep->to, &peer->base, error, prov_errno);
 	if (nonce)
 		vfi_directed_fail(ep, nonce, error, prov_errno);
 }
@@ -71,7 +71,7 @@ static void lose(struct vfi_endpoint *ep, uint64_t nonce, int error, int prov_er
 static void sender_gone(struct vfi_endpoint *ep, uint32_t client, int rc)
 {
 	for (uint32_t lane = 0; lane < ep->source_room; lane++) {
-		struct vfi_source *source = &ep->sources[lane];
+		struct vshmem_source *source = &ep->sources[lane];
 		struct vshmem_sender now;
 		if (!source->known || source->client != client)
 			continue;
@@ -81,8 +81,9 @@ static void sender_gone(struct vfi_endpoint *ep, uint32_t client, int rc)
 			continue;
 		source->known = rc != -EPIPE;
 		const struct vfi_peer *peer = vfi_peer_known(ep, source->port.nonce);
-		int gone = peer && peer->lane && vshmem_lane_closed(peer->lane) ? FI_ESHUTDOWN
-		                                                                  : FI_ECONNRESET;
+		int gone = peer && peer->base.lane && vshmem_lane_closed(peer->base.lane)
+			? FI_ESHUTDOWN
+			: FI_ECONNRESET;
 		lose(ep, source->port.nonce, rc == -EPIPE ? gone : FI_EIO, -rc);
 	}
 }
@@ -137,18 +138,20 @@ static void take_all(struct vfi_endpoint *ep)
 static int push(struct vfi_endpoint *ep)
 {
 	int done = 0;
-	struct vfi_peer *peer = ep->busy;
-	ep->busy = NULL;
-	while (peer) {
-		struct vfi_peer *next = peer->next_busy;
-		peer->busy = false;
-		if (!peer->error)
-			done += vfi_peer_push(ep, peer);
-		if (!peer->error && !peer->waiting.first)
+	struct vshmem_peer *next = ep->to.busy;
+	ep->to.busy = NULL;
+	while (next) {
+		struct vfi_peer *peer = (struct vfi_peer *)next;
+		next = next->next_busy;
+		peer->base.busy = false;
+		if (!peer->base.error)
+			done += vshmem_peer_push(&ep->to, &peer->base);
+		if (!peer->base.error && !peer->base.waiting.first)
 			done += vfi_rendezvous_push(ep, peer, PIECES);
-		if (!peer->error && (peer->waiting.first || peer->sending.first))
-			vfi_peer_busy(ep, peer);
-		peer = next;
+		if (!peer->base.error)
+			done += vshmem_read_on(&ep->to, &peer->base);
+		if (!peer->base.error && (peer->base.waiting.first || peer->sending.first))
+			vshmem_peer_busy(&ep->to, &peer->base);
 	}
 	return done;
 }
@@ -159,18 +162,18 @@ static void fail_ended(struct vfi_endpoint *ep)
 {
 	bool some = false;
 	for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next) {
-		if (peer->error || !peer->lane)
+		if (peer->base.error || !peer->base.lane)
 			continue;
-		peer->ended = vshmem_lane_closed(peer->lane) ? FI_ESHUTDOWN
-			: vshmem_lane_alive(peer->lane)      ? 0
-							     : FI_ECONNRESET;
+		peer->ended = vshmem_lane_closed(peer->base.lane) ? FI_ESHUTDOWN
+			: vshmem_lane_alive(peer->base.lane)      ? 0
+								  : FI_ECONNRESET;
 		some |= peer->ended != 0;
 	}
 	if (some)
 		take_all(ep);
 	for (struct vfi_peer *peer = ep->peers; some && peer; peer = peer->next)
-		if (!peer->error && peer->ended)
-			vfi_peer_fail(ep, peer, peer->ended, EPIPE);
+		if (!peer->base.error && peer->ended)
+			vshmem_peer_fail(&ep->to, &peer->base, peer->ended, EPIPE);
 }
 
 /* Some ten times a second. */
@@ -180,9 +183,10 @@ static void look_after_peers(struct vfi_endpoint *ep)
 	if (vshmem_port_grow(ep->port) < 0)
 		vfi_say("the pool has no memory for more lanes of a port: some peers cannot send to this process. Make the pool larger");
 	for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next) {
-		if (peer->error && !peer->receives_failed) {
+		if (peer->base.error && !peer->receives_failed) {
 			peer->receives_failed = true;
-			vfi_directed_fail(ep, peer->address.nonce, peer->error, peer->prov_errno);
+			vfi_directed_fail(
+				ep, peer->address.nonce, peer->base.error, peer->base.prov_errno);
 		}
 	}
 	vfi_peers_forget(ep);
@@ -211,9 +215,9 @@ int vfi_progress(struct vfi_endpoint *ep)
 	int events = 0;
 	if (ep->enabled) {
 		events = receive(ep);
-		if (ep->busy)
+		if (ep->to.busy)
 			events += push(ep);
-		events += vfi_rma_progress(ep);
+		vfi_rma_progress(ep);
 		if (vshmem_domains_due(&ep->due))
 			look_after_peers(ep);
 	}
@@ -241,10 +245,10 @@ void vfi_settle(struct vfi_endpoint *ep, uint64_t linger)
 		vfi_lock(ep->domain, &ep->lock);
 		take_all(ep);
 		fail_ended(ep);
-		int events = push(ep) + vfi_rma_progress(ep);
+		int events = push(ep);
 		waits = false;
 		for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next)
-			waits |= peer->waiting.first != NULL;
+			waits |= peer->base.waiting.first != NULL;
 		vfi_unlock(ep->domain, &ep->lock);
 		if (events)
 			since = vshmem_ticks();

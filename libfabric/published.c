@@ -36,9 +36,9 @@ void vfi_entry_publish(struct vfi_memory *memory, struct vfi_region *region)
 		.offset = region->offset,
 		.memory = region->id };
 	if (region->access & FI_REMOTE_READ)
-		values.access |= VFI_REMOTE_READ;
+		values.access |= VSHMEM_REMOTE_READ;
 	if (region->access & FI_REMOTE_WRITE)
-		values.access |= VFI_REMOTE_WRITE;
+		values.access |= VSHMEM_REMOTE_WRITE;
 	if (region->read)
 		values.access |= VFI_NOTIFY_READ;
 	if (region->written)

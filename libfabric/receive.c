@@ -37,7 +37,7 @@ static struct vfi_receive *take_part(
 }
 
 static void deliver(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port, const uint8_t *payload)
+	const struct vshmem_wire *header, const struct vshmem_address *port, const uint8_t *payload)
 {
 	size_t left = header->bytes;
 	const struct iovec *parts = receive->operation.out.parts;
@@ -51,7 +51,7 @@ static void deliver(struct vfi_endpoint *ep, struct vfi_receive *receive,
 }
 
 static void begin(struct vfi_endpoint *ep, struct vfi_receive *receive, bool rendezvous,
-	const struct vfi_wire *header, const struct vshmem_address *port, const uint8_t *payload)
+	const struct vshmem_wire *header, const struct vshmem_address *port, const uint8_t *payload)
 {
 	if (rendezvous)
 		vfi_rendezvous_accept(ep, receive, header, port, payload);
@@ -59,10 +59,10 @@ static void begin(struct vfi_endpoint *ep, struct vfi_receive *receive, bool ren
 		deliver(ep, receive, header, port, payload);
 }
 
-void vfi_message_arrived(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+void vfi_message_arrived(struct vfi_endpoint *ep, const struct vshmem_incoming *message)
 {
 	bool rendezvous = message->operation == VFI_READY_TO_SEND;
-	bool tagged = rendezvous ? message->header.flags & VFI_WIRE_TAGGED
+	bool tagged = rendezvous ? message->header.flags & VSHMEM_WIRE_TAGGED
 				 : message->operation == VFI_EAGER_TAGGED;
 	struct vfi_receive *receive = vfi_match_posted(ep, message, tagged);
 	struct vfi_receive *part = receive
@@ -88,7 +88,7 @@ static ssize_t complete_peek(
 			vfi_cq_add_error(ep->rx_cq, &error, FI_ADDR_NOTAVAIL);
 		return 0;
 	}
-	if (found->header.flags & VFI_WIRE_DATA)
+	if (found->header.flags & VSHMEM_WIRE_DATA)
 		flags |= FI_REMOTE_CQ_DATA;
 	struct fi_cq_tagged_entry entry = { .op_context = call->context,
 		.flags = flags,
@@ -193,7 +193,7 @@ static struct vfi_receive *make(struct vfi_endpoint *ep, const struct vfi_call *
 	receive->operation.out.count = (int)call->count;
 	for (size_t nth = 0; nth < call->count; nth++)
 		receive->operation.out.parts[nth] = call->parts[nth];
-	receive->room = vfi_bytes_of(call->parts, call->count);
+	receive->room = vshmem_bytes_of(call->parts, call->count);
 	receive->source = FI_ADDR_UNSPEC;
 	return receive;
 }
@@ -230,9 +230,10 @@ static ssize_t receive_locked(struct vfi_endpoint *ep, const struct vfi_call *ca
 	else if (rc == 0 && !take_unexpected(ep, receive)) {
 		const struct vfi_peer *peer = receive->from ? vfi_peer_known(ep, receive->from)
 							    : NULL;
-		static const struct vfi_wire none;
-		if (peer && peer->error)
-			vfi_receive_failed(ep, receive, &none, FI_EHOSTUNREACH, peer->prov_errno);
+		static const struct vshmem_wire none;
+		if (peer && peer->base.error)
+			vfi_receive_failed(
+				ep, receive, &none, FI_EHOSTUNREACH, peer->base.prov_errno);
 		else
 			vfi_post_receive(ep, receive, call->tagged);
 	}
@@ -245,8 +246,8 @@ ssize_t vfi_start_receive(struct vfi_endpoint *ep, const struct vfi_call *call)
 {
 	if (!ep->enabled)
 		return -FI_EOPBADSTATE;
-	if (call->count > VFI_IOV_LIMIT
-	        || (call->flags & FI_MULTI_RECV && (call->tagged || call->count != 1)))
+	if (call->count > VSHMEM_PARTS
+		|| (call->flags & FI_MULTI_RECV && (call->tagged || call->count != 1)))
 		return -FI_EINVAL;
 	vfi_lock(ep->domain, &ep->lock);
 	ssize_t rc = receive_locked(ep, call);
@@ -256,7 +257,7 @@ ssize_t vfi_start_receive(struct vfi_endpoint *ep, const struct vfi_call *call)
 
 ssize_t vfi_cancel(struct vfi_endpoint *ep, void *context)
 {
-	static const struct vfi_wire none;
+	static const struct vshmem_wire none;
 	struct vfi_receives *lists[] = { &ep->posted, &ep->posted_tagged };
 	vfi_lock(ep->domain, &ep->lock);
 	for (size_t nth = 0; nth < 2; nth++) {
@@ -278,7 +279,7 @@ ssize_t vfi_cancel(struct vfi_endpoint *ep, void *context)
 
 void vfi_directed_fail(struct vfi_endpoint *ep, uint64_t nonce, int error, int prov_errno)
 {
-	static const struct vfi_wire none;
+	static const struct vshmem_wire none;
 	struct vfi_receives *lists[] = { &ep->posted, &ep->posted_tagged };
 	for (size_t nth = 0; nth < 2; nth++) {
 		struct vfi_receive *receive = lists[nth]->first, *next;

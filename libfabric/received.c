@@ -15,23 +15,23 @@ static uint64_t release(struct vfi_endpoint *ep, struct vfi_receive *receive)
 	return FI_MULTI_RECV;
 }
 
-static uint64_t flags_of(const struct vfi_receive *receive, const struct vfi_wire *header)
+static uint64_t flags_of(const struct vfi_receive *receive, const struct vshmem_wire *header)
 {
 	return FI_RECV | (receive->tagged ? FI_TAGGED : FI_MSG)
-	        | (header->flags & VFI_WIRE_DATA ? FI_REMOTE_CQ_DATA : 0);
+		| (header->flags & VSHMEM_WIRE_DATA ? FI_REMOTE_CQ_DATA : 0);
 }
 
 static fi_addr_t source_of(struct vfi_endpoint *ep, const struct vshmem_address *port)
 { return ep->caps & FI_SOURCE ? vfi_av_of_nonce(ep->av, port->nonce) : FI_ADDR_NOTAVAIL; }
 
 void vfi_received(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port, size_t copied)
+	const struct vshmem_wire *header, const struct vshmem_address *port, size_t copied)
 {
-	if (header->flags & VFI_WIRE_ACK) {
+	if (header->flags & VSHMEM_WIRE_ACK) {
 		struct vfi_peer *peer = vfi_peer_of_port(ep, port);
-		struct vfi_wire answer = { .token = header->token };
+		struct vshmem_wire answer = { .token = header->token };
 		if (peer)
-			vfi_peer_answer(ep, peer, VFI_ACK, &answer);
+			vshmem_peer_answer(&ep->to, &peer->base, VFI_ACK, &answer, NULL, 0);
 	}
 	if (copied < header->message.size) {
 		receive->got = copied;
@@ -52,7 +52,7 @@ void vfi_received(struct vfi_endpoint *ep, struct vfi_receive *receive,
 }
 
 void vfi_receive_failed(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, int error, int prov_errno)
+	const struct vshmem_wire *header, int error, int prov_errno)
 {
 	struct fi_cq_err_entry entry = { .op_context = receive->context,
 		.flags = flags_of(receive, header),

@@ -17,6 +17,7 @@
 
 #include <rdma/fi_domain.h>
 
+#include "../transport/wire.h"
 #include "vshmem.h"
 
 /* An entry of a record. */
@@ -27,14 +28,13 @@ struct vfi_entry {
 	uint64_t bytes;
 	uint64_t offset; /* in the memory */
 	int32_t memory;  /* its id; 0: no region */
-	uint32_t access; /* VFI_REMOTE_READ and so on */
+	uint32_t access; /* VSHMEM_REMOTE_READ and so on */
 	uint64_t unused[2];
 };
 _Static_assert(sizeof(struct vfi_entry) == 64, "an entry has a cache line");
 
+/* Beside VSHMEM_REMOTE_READ and VSHMEM_REMOTE_WRITE. */
 enum {
-	VFI_REMOTE_READ = 1,
-	VFI_REMOTE_WRITE = 2,
 	VFI_NOTIFY_READ = 4, /* its owner counts, and is notified */
 	VFI_NOTIFY_WRITE = 8,
 };
@@ -130,7 +130,7 @@ struct vfi_direct;
 /* The record of an id whose nonce ends so; NULL: it cannot be used. */
 struct vfi_direct *vfi_direct_open(vshmem_pool *pool, int record_id, uint32_t check);
 void vfi_direct_close(struct vfi_direct *direct);
-/* Where a range lies that the peer has published for such an access (VFI_REMOTE_READ and so on);
+/* Where a range lies that the peer has published for such an access (VSHMEM_REMOTE_READ and so on);
  * NULL: its owner must be asked. NOTIFY gets what it wants to be notified of. */
 char *vfi_direct_find(struct vfi_direct *direct, uint64_t key, uint64_t address, uint64_t bytes,
 	uint32_t access, uint32_t *notify);

@@ -11,18 +11,18 @@
 
 static void sent_all(struct vfi_endpoint *ep, struct vfi_send *send)
 {
-	vfi_token_leave(ep, &send->operation);
+	vshmem_token_leave(&ep->to, &send->operation);
 	vfi_tx_done(ep, ep->send_counter, send->context, send->flags, send->wanted);
 	vfi_send_free(ep, send);
 }
 
-void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vshmem_incoming *message)
 {
-	struct vfi_send *send = (struct vfi_send *)vfi_token_find(
-		ep, message->header.token, VFI_KIND_SEND, message->source->port.nonce);
+	struct vfi_send *send = (struct vfi_send *)vshmem_token_find(
+		&ep->to, message->header.token, VFI_KIND_SEND, message->source->port.nonce);
 	if (!send || !send->is_asked || send->cleared)
 		return;
-	struct vfi_peer *peer = send->operation.peer;
+	struct vfi_peer *peer = (struct vfi_peer *)send->operation.peer;
 	vfi_offer_withdraw(ep, send);
 	send->cleared = true;
 	send->receiver = message->header.clear.receiver;
@@ -32,25 +32,25 @@ void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *
 		sent_all(ep, send);
 		return;
 	}
-	vfi_queue_append(&peer->sending, &send->operation.out);
-	vfi_peer_busy(ep, peer);
+	vshmem_queue_append(&peer->sending, &send->operation.out);
+	vshmem_peer_busy(&ep->to, &peer->base);
 }
 
 static int push_piece(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi_send *send)
 {
-	size_t left = send->asked - send->pieces, most = peer->piece - sizeof(struct vfi_wire);
+	size_t left = send->asked - send->pieces, most = peer->piece - sizeof(struct vshmem_wire);
 	size_t bytes = left < most ? left : most;
-	struct vfi_wire header = {
+	struct vshmem_wire header = {
 		.bytes = (uint32_t)bytes, .piece.offset = send->pieces, .token = send->receiver
 	};
-	struct iovec parts[VFI_IOV_LIMIT + 1] = { { &header, sizeof(header) } };
-	int count = vfi_slice(send->parts, send->count, send->pieces, bytes, parts + 1);
-	int rc = vshmem_send(peer->lane, parts, count + 1, VFI_PIECE);
+	struct iovec parts[VSHMEM_PARTS + 1] = { { &header, sizeof(header) } };
+	int count = vshmem_slice(send->parts, send->count, send->pieces, bytes, parts + 1);
+	int rc = vshmem_send(peer->base.lane, parts, count + 1, VFI_PIECE);
 	if (rc != 0)
 		return rc;
 	send->pieces += bytes;
-	if (peer->wake)
-		vfi_wake(ep, peer);
+	if (peer->base.wakes)
+		vfi_wake(&ep->to, &peer->base);
 	return 0;
 }
 
@@ -64,14 +64,14 @@ int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most
 		if (rc == -EAGAIN)
 			break;
 		if (rc != 0) {
-			vfi_peer_fail(ep, peer, FI_EIO, -rc);
+			vshmem_peer_fail(&ep->to, &peer->base, FI_EIO, -rc);
 			break;
 		}
 		pushed++;
 		if (send->pieces < send->asked)
 			continue;
-		vfi_queue_take(&peer->sending);
-		if (send->operation.out.header.flags & VFI_WIRE_ACK)
+		vshmem_queue_take(&peer->sending);
+		if (send->operation.out.header.flags & VSHMEM_WIRE_ACK)
 			send->operation.kind = VFI_KIND_ACKED;
 		else
 			sent_all(ep, send);
@@ -82,7 +82,7 @@ int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most
 /* Copies what its sender has in the pool. False: it is to be asked for; what the parts hold may
  * have been written. */
 static bool read_in_pool(const struct vfi_endpoint *ep, const struct vfi_peer *peer,
-	const struct vfi_wire *header, const void *named, const struct vfi_receive *receive,
+	const struct vshmem_wire *header, const void *named, const struct vfi_receive *receive,
 	size_t wanted)
 {
 	const struct vfi_domain *domain = ep->domain;
@@ -93,29 +93,30 @@ static bool read_in_pool(const struct vfi_endpoint *ep, const struct vfi_peer *p
 	if (!domain->base || place.offset > domain->bytes
 		|| header->message.size > domain->bytes - place.offset)
 		return false;
-	vfi_scatter(receive->operation.out.parts, (size_t)receive->operation.out.count, 0,
+	vshmem_scatter(receive->operation.out.parts, (size_t)receive->operation.out.count, 0,
 		(const char *)domain->base + place.offset, wanted);
 	/* Until then the memory was nobody else's. */
-	return vshmem_lane_alive(peer->lane) && !vshmem_lane_closed(peer->lane);
+	return vshmem_lane_alive(peer->base.lane) && !vshmem_lane_closed(peer->base.lane);
 }
 
 static void receive_failed(
-	struct vfi_endpoint *ep, struct vfi_operation *operation, int error, int prov_errno)
+	struct vshmem_peers *peers, struct vshmem_awaited *operation, int error, int prov_errno)
 {
+	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
 	struct vfi_receive *receive = (struct vfi_receive *)operation;
 	vfi_receive_failed(ep, receive, &receive->header, error, prov_errno);
 }
 
 void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port, const void *offered_at)
+	const struct vshmem_wire *header, const struct vshmem_address *port, const void *offered_at)
 {
 	struct vfi_peer *peer = vfi_peer_of_port(ep, port);
-	size_t room = vfi_bytes_of(
+	size_t room = vshmem_bytes_of(
 		receive->operation.out.parts, (size_t)receive->operation.out.count);
 	receive->header = *header;
-	if (!peer || peer->error) {
-		vfi_receive_failed(ep, receive, header, peer ? peer->error : FI_ENOMEM,
-			peer ? peer->prov_errno : 0);
+	if (!peer || peer->base.error) {
+		vfi_receive_failed(ep, receive, header, peer ? peer->base.error : FI_ENOMEM,
+			peer ? peer->base.prov_errno : 0);
 		return;
 	}
 	receive->port = *port;
@@ -126,20 +127,20 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 				receive->operation.out.parts, (size_t)receive->operation.out.count,
 				wanted))) {
 		/* An answer that nothing is wanted any more is one that it was delivered. */
-		struct vfi_wire whole = *header;
-		whole.flags &= (uint8_t)~VFI_WIRE_ACK;
+		struct vshmem_wire whole = *header;
+		whole.flags &= (uint8_t)~VSHMEM_WIRE_ACK;
 		vfi_rendezvous_discard(ep, header, port);
 		vfi_received(ep, receive, &whole, port, wanted);
 		return;
 	}
 	receive->wanted = wanted;
 	receive->got = 0;
-	receive->operation.peer = peer;
+	receive->operation.peer = &peer->base;
 	receive->operation.kind = VFI_KIND_RECEIVE;
 	receive->operation.failed = receive_failed;
-	struct vfi_wire answer = { .token = header->token, .clear.wanted = wanted };
+	struct vshmem_wire answer = { .token = header->token, .clear.wanted = wanted };
 	if (wanted) {
-		answer.clear.receiver = vfi_token_take(ep, &receive->operation);
+		answer.clear.receiver = vshmem_token_take(&ep->to, &receive->operation);
 		if (answer.clear.receiver == 0) {
 			vfi_rendezvous_discard(ep, header, port);
 			vfi_receive_failed(ep, receive, header, FI_ENOMEM, 0);
@@ -147,39 +148,39 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 		}
 	}
 	/* With a token it may have failed by now, with its peer. */
-	vfi_peer_answer(ep, peer, VFI_CLEAR_TO_SEND, &answer);
+	vshmem_peer_answer(&ep->to, &peer->base, VFI_CLEAR_TO_SEND, &answer, NULL, 0);
 	if (wanted == 0)
 		vfi_received(ep, receive, header, port, 0);
 }
 
-void vfi_rendezvous_discard(
-	struct vfi_endpoint *ep, const struct vfi_wire *header, const struct vshmem_address *port)
+void vfi_rendezvous_discard(struct vfi_endpoint *ep, const struct vshmem_wire *header,
+	const struct vshmem_address *port)
 {
 	struct vfi_peer *peer = vfi_peer_of_port(ep, port);
-	struct vfi_wire answer = { .token = header->token };
+	struct vshmem_wire answer = { .token = header->token };
 	if (peer)
-		vfi_peer_answer(ep, peer, VFI_CLEAR_TO_SEND, &answer);
+		vshmem_peer_answer(&ep->to, &peer->base, VFI_CLEAR_TO_SEND, &answer, NULL, 0);
 }
 
-void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vshmem_incoming *message)
 {
-	struct vfi_receive *receive = (struct vfi_receive *)vfi_token_find(
-		ep, message->header.token, VFI_KIND_RECEIVE, message->source->port.nonce);
+	struct vfi_receive *receive = (struct vfi_receive *)vshmem_token_find(
+		&ep->to, message->header.token, VFI_KIND_RECEIVE, message->source->port.nonce);
 	size_t bytes = message->header.bytes;
 	if (!receive)
 		return;
 	if (message->header.piece.offset != receive->got || bytes == 0
 		|| bytes > receive->wanted - receive->got) {
-		vfi_peer_fail(ep, receive->operation.peer, FI_EIO, EBADMSG);
+		vshmem_peer_fail(&ep->to, receive->operation.peer, FI_EIO, EBADMSG);
 		return;
 	}
-	vfi_scatter(receive->operation.out.parts, (size_t)receive->operation.out.count,
+	vshmem_scatter(receive->operation.out.parts, (size_t)receive->operation.out.count,
 		receive->got, message->payload, bytes);
 	receive->got += bytes;
 	if (receive->got < receive->wanted)
 		return;
-	struct vfi_wire header = receive->header;
+	struct vshmem_wire header = receive->header;
 	struct vshmem_address port = receive->port;
-	vfi_token_leave(ep, &receive->operation);
+	vshmem_token_leave(&ep->to, &receive->operation);
 	vfi_received(ep, receive, &header, &port, receive->got);
 }

@@ -1,20 +1,20 @@
 /* fi_read, fi_write and their like, and the messages of one-sided operations. */
 #include "one_sided.h"
 
-#include <stdlib.h>
-
 #define endpoint_of(fid) ((struct vfi_endpoint *)(fid))
 
 static ssize_t start(struct fid_ep *fid, uint8_t what, const struct iovec *parts, size_t count,
-	fi_addr_t to, uint64_t address, uint64_t key, uint64_t data, uint64_t flags, void *context)
+	fi_addr_t to, uint64_t address, uint64_t key, uint64_t data, uint64_t flags, void *context,
+	bool silent)
 {
-	if (count > VFI_IOV_LIMIT)
+	if (count > VSHMEM_PARTS)
 		return -FI_EINVAL;
-	struct vfi_request request = { .to = to,
+	struct vshmem_request request = { .to = to,
 		.what = what,
+		.silent = silent,
 		.address = address,
 		.key = key,
-		.bytes = vfi_bytes_of(parts, count),
+		.bytes = vshmem_bytes_of(parts, count),
 		.local = parts,
 		.count = count,
 		.flags = flags,
@@ -28,16 +28,16 @@ static ssize_t read_one(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 {
 	(void)desc;
 	struct iovec part = { buf, len };
-	return start(
-		fid, VFI_GET, &part, 1, from, addr, key, 0, endpoint_of(fid)->tx_flags, context);
+	return start(fid, VSHMEM_GET, &part, 1, from, addr, key, 0, endpoint_of(fid)->tx_flags,
+		context, false);
 }
 
 static ssize_t read_parts(struct fid_ep *fid, const struct iovec *parts, void **desc, size_t count,
 	fi_addr_t from, uint64_t addr, uint64_t key, void *context)
 {
 	(void)desc;
-	return start(fid, VFI_GET, parts, count, from, addr, key, 0, endpoint_of(fid)->tx_flags,
-		context);
+	return start(fid, VSHMEM_GET, parts, count, from, addr, key, 0, endpoint_of(fid)->tx_flags,
+		context, false);
 }
 
 /* One region at a time is accessed (rma_iov_limit), which has as many bytes as the parts here. */
@@ -45,24 +45,32 @@ static ssize_t message(
 	struct fid_ep *fid, uint8_t what, const struct fi_msg_rma *msg, uint64_t flags)
 {
 	if (msg->rma_iov_count != 1
-	        || msg->rma_iov->len != vfi_bytes_of(msg->msg_iov, msg->iov_count))
+		|| msg->rma_iov->len != vshmem_bytes_of(msg->msg_iov, msg->iov_count))
 		return -FI_EINVAL;
 	if ((flags & FI_INJECT) && msg->rma_iov->len > VFI_INJECT_BYTES)
 		return -FI_EINVAL;
 	return start(fid, what, msg->msg_iov, msg->iov_count, msg->addr, msg->rma_iov->addr,
-		msg->rma_iov->key, msg->data, flags, msg->context);
+		msg->rma_iov->key, msg->data, flags, msg->context, false);
 }
 
 static ssize_t read_message(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{ return message(fid, VFI_GET, msg, flags & ~(FI_REMOTE_CQ_DATA | FI_INJECT)); }
+{
+	return message(fid, VSHMEM_GET, msg, flags & ~(FI_REMOTE_CQ_DATA | FI_INJECT));
+}
+
+static ssize_t put_one(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to,
+	uint64_t addr, uint64_t key, uint64_t flags, void *context, bool silent)
+{
+	struct iovec part = { (void *)(uintptr_t)buf, len };
+	return start(fid, VSHMEM_PUT, &part, 1, to, addr, key, data, flags, context, silent);
+}
 
 static ssize_t write_one(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to,
 	uint64_t addr, uint64_t key, void *context)
 {
 	(void)desc;
-	struct iovec part = { (void *)(uintptr_t)buf, len };
 	uint64_t flags = endpoint_of(fid)->tx_flags & ~FI_INJECT;
-	return start(fid, VFI_PUT, &part, 1, to, addr, key, 0, flags, context);
+	return put_one(fid, buf, len, 0, to, addr, key, flags, context, false);
 }
 
 static ssize_t write_parts(struct fid_ep *fid, const struct iovec *parts, void **desc, size_t count,
@@ -70,47 +78,41 @@ static ssize_t write_parts(struct fid_ep *fid, const struct iovec *parts, void *
 {
 	(void)desc;
 	uint64_t flags = endpoint_of(fid)->tx_flags & ~FI_INJECT;
-	return start(fid, VFI_PUT, parts, count, to, addr, key, 0, flags, context);
+	return start(fid, VSHMEM_PUT, parts, count, to, addr, key, 0, flags, context, false);
 }
 
 static ssize_t write_message(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{ return message(fid, VFI_PUT, msg, flags); }
+{
+	return message(fid, VSHMEM_PUT, msg, flags);
+}
 
 static ssize_t write_data(struct fid_ep *fid, const void *buf, size_t len, void *desc,
 	uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *context)
 {
 	(void)desc;
-	struct iovec part = { (void *)(uintptr_t)buf, len };
 	uint64_t flags = (endpoint_of(fid)->tx_flags & ~FI_INJECT) | FI_REMOTE_CQ_DATA;
-	return start(fid, VFI_PUT, &part, 1, to, addr, key, data, flags, context);
+	return put_one(fid, buf, len, data, to, addr, key, flags, context, false);
 }
 
 static ssize_t inject_with(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
 	fi_addr_t to, uint64_t addr, uint64_t key, uint64_t flags)
 {
-	if (len > VFI_INJECT_BYTES)
-		return -FI_EINVAL;
-	struct iovec part = { (void *)(uintptr_t)buf, len };
-	struct vfi_request request = { .to = to,
-		.what = VFI_PUT,
-		.address = addr,
-		.key = key,
-		.bytes = len,
-		.local = &part,
-		.count = 1,
-		.flags = flags,
-		.silent = true,
-		.data = data };
-	return vfi_one_sided(endpoint_of(fid), &request);
+	return len > VFI_INJECT_BYTES
+		? -FI_EINVAL
+		: put_one(fid, buf, len, data, to, addr, key, flags, NULL, true);
 }
 
 static ssize_t inject(
 	struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t addr, uint64_t key)
-{ return inject_with(fid, buf, len, 0, to, addr, key, FI_INJECT); }
+{
+	return inject_with(fid, buf, len, 0, to, addr, key, FI_INJECT);
+}
 
 static ssize_t inject_data(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
 	fi_addr_t to, uint64_t addr, uint64_t key)
-{ return inject_with(fid, buf, len, data, to, addr, key, FI_INJECT | FI_REMOTE_CQ_DATA); }
+{
+	return inject_with(fid, buf, len, data, to, addr, key, FI_INJECT | FI_REMOTE_CQ_DATA);
+}
 
 struct fi_ops_rma vfi_rma_ops = {
 	.size = sizeof(struct fi_ops_rma),
@@ -125,56 +127,23 @@ struct fi_ops_rma vfi_rma_ops = {
 	.injectdata = inject_data,
 };
 
-int vfi_rma_open(struct vfi_endpoint *ep)
+void vfi_rma_open(struct vfi_endpoint *ep)
 {
 	struct vfi_record *record = ep->domain->memory->record;
 	uint32_t notify = (ep->remote_read_counter ? VFI_NOTIFY_READ : 0)
 	        | (ep->remote_write_counter ? VFI_NOTIFY_WRITE : 0);
 	if (record && notify)
 		__atomic_or_fetch(&record->notify, notify, __ATOMIC_RELEASE);
-	if (!ep->rma)
-		ep->rma = calloc(1, sizeof(struct vfi_rma));
-	return ep->rma ? 0 : -FI_ENOMEM;
-}
-
-void vfi_rma_close(struct vfi_endpoint *ep)
-{
-	struct vfi_rma *rma = ep->rma;
-	if (!rma)
-		return;
-	struct vfi_one_sided *one;
-	while ((one = rma->all)) {
-		rma->all = one->next_of_all;
-		free(one->copy);
-		free(one);
-	}
-	free(rma);
-	ep->rma = NULL;
 }
 
 /* Progress is made this often before what peers have withdrawn is given back. */
 #define CALLS_PER_SWEEP 1024
 
-int vfi_rma_progress(struct vfi_endpoint *ep)
+void vfi_rma_progress(struct vfi_endpoint *ep)
 {
-	struct vfi_rma *rma = ep->rma;
-	bool sweep = ++rma->looks % CALLS_PER_SWEEP == 0;
-	int events = 0;
-	if (rma->reading == 0 && !sweep)
-		return 0;
-	for (struct vfi_remote *remote = rma->remotes; remote; remote = remote->next) {
-		if (remote->first)
-			events += vfi_read_on(ep, remote->peer);
-		if (sweep && remote->direct)
+	if (++ep->sweeps % CALLS_PER_SWEEP != 0)
+		return;
+	for (struct vfi_remote *remote = ep->remotes; remote; remote = remote->next)
+		if (remote->direct)
 			vfi_direct_sweep(remote->direct);
-	}
-	return events;
-}
-
-void vfi_rma_arrived(struct vfi_endpoint *ep, const struct vfi_incoming *message)
-{
-	if (message->operation == VFI_ANSWER)
-		vfi_answered(ep, message);
-	else
-		vfi_serve(ep, message);
 }

@@ -14,15 +14,16 @@ static uint64_t completion_flags(const struct vfi_call *call)
 /* Programs take each completion's context for one of theirs: what has none fails by its call. */
 static ssize_t fail(struct vfi_endpoint *ep, const struct vfi_call *call, struct vfi_peer *peer)
 {
-	int error = peer->error == FI_ECONNRESET ? FI_EHOSTUNREACH : peer->error;
+	int error = peer->base.error == FI_ECONNRESET ? FI_EHOSTUNREACH : peer->base.error;
 	vfi_tx_failed(ep, ep->send_counter, call->context, completion_flags(call), error,
-		peer->prov_errno);
+		peer->base.prov_errno);
 	return is_silent(call) ? -error : 0;
 }
 
 static void give_up(
-	struct vfi_endpoint *ep, struct vfi_operation *operation, int error, int prov_errno)
+	struct vshmem_peers *peers, struct vshmem_awaited *operation, int error, int prov_errno)
 {
+	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
 	struct vfi_send *send = (struct vfi_send *)operation;
 	vfi_offer_withdraw(ep, send);
 	vfi_tx_failed(ep, ep->send_counter, send->context, send->flags, error, prov_errno);
@@ -30,14 +31,15 @@ static void give_up(
 }
 
 /* An eager message, or the first of a rendezvous, lies in the lane. */
-static void is_sent(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi_outgoing *message,
-	int error, int prov_errno)
+static void is_sent(struct vshmem_peers *peers, struct vshmem_peer *peer,
+	struct vshmem_outgoing *message, int error, int prov_errno)
 {
+	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
 	struct vfi_send *send = (struct vfi_send *)message;
 	(void)peer;
 	if (error) {
-		vfi_token_leave(ep, &send->operation);
-		give_up(ep, &send->operation, error, prov_errno);
+		vshmem_token_leave(peers, &send->operation);
+		give_up(peers, &send->operation, error, prov_errno);
 		return;
 	}
 	/* An answer is to come. */
@@ -56,7 +58,7 @@ static struct vfi_send *make(
 	if (!send)
 		return NULL;
 	send->operation.out.sent = is_sent;
-	send->operation.peer = peer;
+	send->operation.peer = &peer->base;
 	send->operation.failed = give_up;
 	send->context = call->context;
 	send->flags = completion_flags(call);
@@ -84,7 +86,7 @@ static struct vfi_send *make(
 /* The whole message. */
 static void set_eager(struct vfi_send *send, bool tagged)
 {
-	struct vfi_outgoing *out = &send->operation.out;
+	struct vshmem_outgoing *out = &send->operation.out;
 	out->operation = tagged ? VFI_EAGER_TAGGED : VFI_EAGER;
 	out->count = (int)send->count;
 	for (size_t nth = 0; nth < send->count; nth++)
@@ -103,7 +105,7 @@ static bool is_in_pool(const struct vfi_domain *domain, const struct vfi_send *s
 static void set_rendezvous(
 	struct vfi_endpoint *ep, const struct vfi_peer *peer, struct vfi_send *send)
 {
-	struct vfi_outgoing *out = &send->operation.out;
+	struct vshmem_outgoing *out = &send->operation.out;
 	out->operation = VFI_READY_TO_SEND;
 	if (is_in_pool(ep->domain, send, &send->pool_at.offset)) {
 		out->parts[0] = (struct iovec) { &send->pool_at, sizeof(send->pool_at) };
@@ -116,9 +118,9 @@ static void set_rendezvous(
 
 /* What is not over when it is begun. */
 static ssize_t start(struct vfi_endpoint *ep, const struct vfi_call *call, struct vfi_peer *peer,
-	struct vfi_wire *header, size_t size)
+	struct vshmem_wire *header, size_t size)
 {
-	bool eager = size + sizeof(*header) <= peer->most;
+	bool eager = size + sizeof(*header) <= peer->base.most;
 	bool ack = call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 	        && !(call->flags & FI_INJECT);
 	if (ep->outstanding >= ep->tx_size)
@@ -126,12 +128,12 @@ static ssize_t start(struct vfi_endpoint *ep, const struct vfi_call *call, struc
 	struct vfi_send *send = make(ep, call, peer, size);
 	if (!send)
 		return -FI_ENOMEM;
-	struct vfi_operation *operation = &send->operation;
+	struct vshmem_awaited *operation = &send->operation;
 	if (ack)
-		header->flags |= VFI_WIRE_ACK;
+		header->flags |= VSHMEM_WIRE_ACK;
 	if (ack || !eager) {
 		operation->kind = eager ? VFI_KIND_ACKED : VFI_KIND_SEND;
-		header->token = vfi_token_take(ep, operation);
+		header->token = vshmem_token_take(&ep->to, operation);
 		if (header->token == 0) {
 			vfi_send_free(ep, send);
 			return -FI_EAGAIN;
@@ -140,11 +142,11 @@ static ssize_t start(struct vfi_endpoint *ep, const struct vfi_call *call, struc
 	if (eager) {
 		set_eager(send, call->tagged);
 	} else {
-		header->flags |= call->tagged ? VFI_WIRE_TAGGED : 0;
+		header->flags |= call->tagged ? VSHMEM_WIRE_TAGGED : 0;
 		set_rendezvous(ep, peer, send);
 	}
 	operation->out.header = *header;
-	vfi_peer_send(ep, peer, &operation->out);
+	vshmem_peer_send(&ep->to, &peer->base, &operation->out);
 	return 0;
 }
 
@@ -154,24 +156,25 @@ static ssize_t send_locked(struct vfi_endpoint *ep, const struct vfi_call *call)
 	int rc = vfi_peer_of(ep, call->addr, &peer);
 	if (rc != 0)
 		return rc;
-	if (__builtin_expect(peer->error != 0, 0))
+	if (__builtin_expect(peer->base.error != 0, 0))
 		return fail(ep, call, peer);
 	/* What was begun before has to be over. */
-	if (call->flags & FI_FENCE && (peer->under_way || peer->waiting.first))
+	if (call->flags & FI_FENCE && (peer->base.under_way || peer->base.waiting.first))
 		return -FI_EAGAIN;
-	size_t size = vfi_bytes_of(call->parts, call->count);
-	struct vfi_wire header = { .flags = call->flags & FI_REMOTE_CQ_DATA ? VFI_WIRE_DATA : 0,
+	size_t size = vshmem_bytes_of(call->parts, call->count);
+	struct vshmem_wire header = { .flags = call->flags & FI_REMOTE_CQ_DATA ? VSHMEM_WIRE_DATA
+									       : 0,
 		.bytes = (uint32_t)size,
 		.message = { .size = size, .tag = call->tag, .cq_data = call->data } };
-	if (call->count > 1 || size + sizeof(header) > peer->most
-	        || call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+	if (call->count > 1 || size + sizeof(header) > peer->base.most
+		|| call->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
 		return start(ep, call, peer, &header, size);
-	rc = vfi_peer_post(ep, peer, call->tagged ? VFI_EAGER_TAGGED : VFI_EAGER, &header,
-		call->count ? call->parts[0].iov_base : NULL, (uint32_t)size);
+	rc = vshmem_peer_post(&ep->to, &peer->base, call->tagged ? VFI_EAGER_TAGGED : VFI_EAGER,
+		&header, call->count ? call->parts[0].iov_base : NULL, (uint32_t)size);
 	if (rc == -EAGAIN)
 		return start(ep, call, peer, &header, size);
 	if (rc != 0) {
-		vfi_peer_fail(ep, peer, FI_EIO, -rc);
+		vshmem_peer_fail(&ep->to, &peer->base, FI_EIO, -rc);
 		return fail(ep, call, peer);
 	}
 	vfi_tx_done(ep, ep->send_counter, call->context, completion_flags(call),
@@ -183,9 +186,9 @@ ssize_t vfi_start_send(struct vfi_endpoint *ep, const struct vfi_call *call)
 {
 	if (!ep->enabled)
 		return -FI_EOPBADSTATE;
-	if (call->count > VFI_IOV_LIMIT
-	        || (call->flags & FI_INJECT
-	                && vfi_bytes_of(call->parts, call->count) > VFI_INJECT_BYTES))
+	if (call->count > VSHMEM_PARTS
+		|| (call->flags & FI_INJECT
+			&& vshmem_bytes_of(call->parts, call->count) > VFI_INJECT_BYTES))
 		return -FI_EINVAL;
 	vfi_lock(ep->domain, &ep->lock);
 	ssize_t rc = send_locked(ep, call);
@@ -193,13 +196,13 @@ ssize_t vfi_start_send(struct vfi_endpoint *ep, const struct vfi_call *call)
 	return rc;
 }
 
-void vfi_send_acked(struct vfi_endpoint *ep, const struct vfi_incoming *message)
+void vfi_send_acked(struct vfi_endpoint *ep, const struct vshmem_incoming *message)
 {
-	struct vfi_send *send = (struct vfi_send *)vfi_token_find(
-		ep, message->header.token, VFI_KIND_ACKED, message->source->port.nonce);
+	struct vfi_send *send = (struct vfi_send *)vshmem_token_find(
+		&ep->to, message->header.token, VFI_KIND_ACKED, message->source->port.nonce);
 	if (!send || !send->is_asked)
 		return;
-	vfi_token_leave(ep, &send->operation);
+	vshmem_token_leave(&ep->to, &send->operation);
 	vfi_tx_done(ep, ep->send_counter, send->context, send->flags, send->wanted);
 	vfi_send_free(ep, send);
 }

@@ -160,7 +160,7 @@ size_t vfi_inject_bytes(const vshmem_pool *pool)
 	while (lane * 2 * senders <= budget && lane * 2 <= vfi_parameters.lane_bytes)
 		lane *= 2;
 	/* The longest message is a quarter of a lane. */
-	uint64_t most = lane / 4 - VFI_LANE_HEADER_BYTES - sizeof(struct vfi_wire);
+	uint64_t most = lane / 4 - VFI_LANE_HEADER_BYTES - sizeof(struct vshmem_wire);
 	return most < VFI_INJECT_BYTES ? (size_t)most : VFI_INJECT_BYTES;
 }
 

@@ -30,8 +30,9 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "../transport/backoff.h"
+#include "../transport/copy.h"
 #include "../transport/domains.h"
-#include "copy.h"
+#include "../transport/peer.h"
 #include "core.h"
 #include "cross_memory.h"
 #include "offers.h"
@@ -48,7 +49,6 @@
 #define VFI_EAGER_BYTES (16 * 1024 - 8) /* with its header, where lanes are long enough */
 #define VFI_TX_SIZE     1024 /* operations under way, before a caller gets -FI_EAGAIN */
 #define VFI_RX_SIZE     65536
-#define VFI_ANSWERS     4096 /* of one peer that wait for room: then it does not read any more */
 /* A direct put or get does not wait until the peer has received what was sent before: neither RAS
  * nor WAS. */
 #define VFI_MSG_ORDER                                                                          \
@@ -153,20 +153,13 @@ struct vfi_counter {
 
 /* A process (an endpoint of it) that is sent to. */
 struct vfi_peer {
+	struct vshmem_peer base;
 	struct vfi_peer *next; /* of the endpoint's */
 	struct vfi_peer *next_in_hash;
-	struct vfi_peer *next_busy;
 	struct vfi_address address; /* of one that is only answered: the port alone */
-	vshmem_lane *lane; /* NULL: not claimed, or closed */
 	uint32_t piece; /* bytes of a piece of a longer one, with its header */
-	uint32_t most; /* bytes of a message with its header */
-	int error, prov_errno; /* FI_E... since it is gone; 0 */
-	uint32_t under_way; /* operations in the table of tokens */
-	uint32_t answers; /* headers that wait for room */
 	bool receives_failed; /* receives that are directed to it have failed, too */
-	bool busy; /* something waits for room, or pieces are to be sent */
-	struct vfi_queue waiting; /* for room, in order */
-	struct vfi_queue sending; /* rendezvous: messages whose pieces are sent, in order */
+	struct vshmem_queue sending; /* rendezvous: messages whose pieces are sent, in order */
 	struct vfi_remote *memory; /* what is known of its regions */
 	struct vfi_record *wake; /* where it sleeps; NULL: it never does */
 	struct vfi_process process;
@@ -175,22 +168,13 @@ struct vfi_peer {
 };
 
 /* A lane of the own port, and who sends on it. */
-struct vfi_source {
+struct vshmem_source {
 	bool known;
 	struct vshmem_address port;
 	uint32_t client;
 	struct vfi_peer *peer; /* once it was answered */
 	fi_addr_t addr; /* as of the version */
 	uint64_t version; /* of the address vector; 0: not looked up */
-	uint64_t refused; /* token of the last put that was: nor are its later parts written */
-};
-
-/* A message that has come. */
-struct vfi_incoming {
-	struct vfi_wire header; /* a copy, its bytes those that lie there */
-	const uint8_t *payload; /* the sender may still change it */
-	struct vfi_source *source;
-	uint8_t operation;
 };
 
 struct vfi_endpoint {
@@ -214,11 +198,10 @@ struct vfi_endpoint {
 	uint32_t hash_room, peer_count;
 	struct vfi_peer **by_addr; /* by fi_addr_t */
 	size_t by_addr_room;
-	struct vfi_peer *busy; /* by next_busy */
-	struct vfi_source *sources; /* by lane */
+	struct vshmem_source *sources; /* by lane */
 	uint32_t source_room;
 
-	struct vfi_tokens tokens;
+	struct vshmem_peers to; /* what its peers have in common */
 	uint32_t outstanding; /* operations of the program that are not in the lane yet */
 	size_t tx_size;
 	size_t least_multi; /* FI_OPT_MIN_MULTI_RECV */
@@ -230,7 +213,9 @@ struct vfi_endpoint {
 	struct vshmem_domains due; /* when to look after peers */
 	bool many; /* messages were there one after the other */
 	bool warned; /* that some peer cannot be reached, and why */
-	struct vfi_rma *rma;
+	struct vfi_remote *remotes; /* what is known of peers' memory */
+	uint32_t sweeps; /* calls of vfi_rma_progress */
+	bool warned_of_attaches; /* that memory cannot be attached */
 };
 
 /* The environment, read once (FI_VSHMEM_...). */
@@ -242,6 +227,11 @@ struct vfi_parameters {
 };
 extern struct vfi_parameters vfi_parameters;
 extern struct fi_provider vfi_provider;
+
+static inline struct vfi_endpoint *vfi_endpoint_of(struct vshmem_peers *peers)
+{
+	return container_of(peers, struct vfi_endpoint, to);
+}
 
 static inline void vfi_lock(const struct vfi_domain *domain, pthread_mutex_t *lock)
 {
@@ -255,6 +245,13 @@ static inline void vfi_unlock(const struct vfi_domain *domain, pthread_mutex_t *
 	if (domain->threads)
 		pthread_mutex_unlock(lock);
 }
+/* What all that is opened has. */
+#define VFI_OPS(closes, binds, controls, opens) \
+	{ .size = sizeof(struct fi_ops),        \
+		.close = closes,                \
+		.bind = binds,                  \
+		.control = controls,            \
+		.ops_open = opens }
 /* Calls that this provider does not have. */
 int vfi_no_bind(struct fid *fid, struct fid *bound, uint64_t flags);
 int vfi_no_control(struct fid *fid, int command, void *argument);
@@ -289,17 +286,6 @@ void vfi_tx_done(struct vfi_endpoint *ep, struct vfi_counter *counter, void *con
 void vfi_tx_failed(struct vfi_endpoint *ep, struct vfi_counter *counter, void *context,
 	uint64_t flags, int error, int prov_errno);
 
-/* tokens.c */
-/* The token of an operation, whose peer is set, by which its answer is known; 0: too many are under
- * way. */
-uint64_t vfi_token_take(struct vfi_endpoint *ep, struct vfi_operation *operation);
-/* The operation of a token, if it is outstanding, of this kind, and was asked of this port; NULL.
- * It stays in the table. */
-struct vfi_operation *vfi_token_find(
-	struct vfi_endpoint *ep, uint64_t token, uint8_t kind, uint64_t nonce);
-void vfi_token_leave(struct vfi_endpoint *ep, struct vfi_operation *operation);
-void vfi_tokens_close(struct vfi_endpoint *ep);
-
 /* address_vector.c */
 int vfi_av_open(
 	struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
@@ -316,15 +302,15 @@ void vfi_operations_close(struct vfi_endpoint *ep);
 
 /* wake.c: peers that sleep. */
 void vfi_wake_open(struct vfi_endpoint *ep, struct vfi_peer *peer);
-/* A message was published: to be called where peer->wake is not NULL. */
-void vfi_wake(struct vfi_endpoint *ep, struct vfi_peer *peer);
+/* A message was published for one that wakes. */
+void vfi_wake(struct vshmem_peers *peers, struct vshmem_peer *peer);
 void vfi_wake_close(struct vfi_endpoint *ep, struct vfi_peer *peer);
 /* Completions have come to a queue that somebody may sleep at. */
 void vfi_wait_signal(struct vfi_wait *wait);
 
 /* remote.c */
 /* Before a peer's lane is closed: what is known of its memory is given back. */
-void vfi_remote_close(struct vfi_endpoint *ep, struct vfi_peer *peer);
+void vfi_remote_close(struct vfi_peer *peer);
 void vfi_remote_free(struct vfi_endpoint *ep, struct vfi_peer *peer);
 
 /* peer.c */
@@ -334,30 +320,16 @@ void vfi_remote_free(struct vfi_endpoint *ep, struct vfi_peer *peer);
 int vfi_peer_of(struct vfi_endpoint *ep, fi_addr_t addr, struct vfi_peer **peer);
 /* That of a port that a message names, to be answered; NULL: it cannot be. */
 struct vfi_peer *vfi_peer_of_port(struct vfi_endpoint *ep, const struct vshmem_address *port);
-struct vfi_peer *vfi_peer_of_source(struct vfi_endpoint *ep, struct vfi_source *source);
+struct vfi_peer *vfi_peer_of_source(struct vfi_endpoint *ep, struct vshmem_source *source);
 /* Whether a message cannot be answered yet: its sender's port has no lane, and will have one. */
-bool vfi_peer_awaited(struct vfi_endpoint *ep, struct vfi_source *source);
+bool vfi_peer_awaited(struct vfi_endpoint *ep, struct vshmem_source *source);
 /* One that is known already, by the nonce of its port; NULL. */
 struct vfi_peer *vfi_peer_known(struct vfi_endpoint *ep, uint64_t nonce);
-/* A message of one part now. -EAGAIN: it has to wait (with the others that do); else the peer is
- * of no use any more, and vfi_peer_fail is to be called. */
-int vfi_peer_post(struct vfi_endpoint *ep, struct vfi_peer *peer, uint8_t operation,
-	const struct vfi_wire *header, const void *payload, uint32_t bytes);
-/* A message now, or when there is room, after what waits already; then its SENT is called, perhaps
- * before this returns. */
-void vfi_peer_send(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi_outgoing *message);
-/* A header alone, which is copied. A peer that reads none of too many is given up. */
-void vfi_peer_answer(struct vfi_endpoint *ep, struct vfi_peer *peer, uint8_t operation,
-	const struct vfi_wire *header);
-/* To be looked after by vfi_peers_push: something is in one of its queues. */
-void vfi_peer_busy(struct vfi_endpoint *ep, struct vfi_peer *peer);
-/* Sends what waits for room. Number of messages, and of parts. */
-int vfi_peer_push(struct vfi_endpoint *ep, struct vfi_peer *peer);
-/* All that is under way with a peer fails. */
-void vfi_peer_fail(struct vfi_endpoint *ep, struct vfi_peer *peer, int error, int prov_errno);
+/* All that is under way with a peer has failed: its lane is closed. */
+void vfi_peer_gone(struct vshmem_peers *peers, struct vshmem_peer *peer);
 /* Who sends on a lane of the own port; NULL: nobody. */
-struct vfi_source *vfi_source_of(struct vfi_endpoint *ep, uint32_t lane);
-fi_addr_t vfi_source_addr(struct vfi_endpoint *ep, struct vfi_source *source);
+struct vshmem_source *vfi_source_of(struct vfi_endpoint *ep, uint32_t lane);
+fi_addr_t vfi_source_addr(struct vfi_endpoint *ep, struct vshmem_source *source);
 /* Frees those that are gone, and that the program has removed from its address vector. */
 void vfi_peers_forget(struct vfi_endpoint *ep);
 /* What is under way with any of them ends without a completion: no queue is bound any more. */
@@ -366,12 +338,12 @@ void vfi_peers_close(struct vfi_endpoint *ep);
 /* matching.c: receives that are posted and messages that are not expected. */
 void vfi_matching_close(struct vfi_endpoint *ep);
 struct vfi_receive *vfi_match_posted(
-	struct vfi_endpoint *ep, const struct vfi_incoming *message, bool tagged);
+	struct vfi_endpoint *ep, const struct vshmem_incoming *message, bool tagged);
 struct vfi_unexpected *vfi_match_unexpected(
 	struct vfi_endpoint *ep, const struct vfi_receive *receive, bool tagged, bool take);
 void vfi_post_receive(struct vfi_endpoint *ep, struct vfi_receive *receive, bool tagged);
 void vfi_unpost_receive(struct vfi_endpoint *ep, struct vfi_receive *receive, bool tagged);
-bool vfi_keep_unexpected(struct vfi_endpoint *ep, const struct vfi_incoming *message);
+bool vfi_keep_unexpected(struct vfi_endpoint *ep, const struct vshmem_incoming *message);
 void vfi_unlink_unexpected(struct vfi_unexpecteds *list, struct vfi_unexpected *message);
 void vfi_link_unexpected(struct vfi_unexpecteds *list, struct vfi_unexpected *message);
 
@@ -379,20 +351,21 @@ void vfi_link_unexpected(struct vfi_unexpecteds *list, struct vfi_unexpected *me
 /* So many bytes of a message are in the buffer of its receive; more than were wanted may have been
  * sent. */
 void vfi_received(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port, size_t copied);
+	const struct vshmem_wire *header, const struct vshmem_address *port, size_t copied);
 void vfi_receive_failed(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, int error, int prov_errno);
+	const struct vshmem_wire *header, int error, int prov_errno);
 
 /* rendezvous.c: messages in pieces. */
-void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vfi_incoming *message);
-void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vfi_incoming *message);
+void vfi_rendezvous_cleared(struct vfi_endpoint *ep, const struct vshmem_incoming *message);
+void vfi_rendezvous_piece(struct vfi_endpoint *ep, const struct vshmem_incoming *message);
 /* Copies a message that a receive was found for, or asks for its pieces. PLACE: the header's bytes
  * of payload. */
 void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
-	const struct vfi_wire *header, const struct vshmem_address *port, const void *offered_at);
+	const struct vshmem_wire *header, const struct vshmem_address *port,
+	const void *offered_at);
 /* Nobody wants more of it. */
-void vfi_rendezvous_discard(
-	struct vfi_endpoint *ep, const struct vfi_wire *header, const struct vshmem_address *port);
+void vfi_rendezvous_discard(struct vfi_endpoint *ep, const struct vshmem_wire *header,
+	const struct vshmem_address *port);
 /* Sends pieces, so many at most. */
 int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most);
 
@@ -411,12 +384,12 @@ struct vfi_call {
 /* It takes the endpoint's lock. 0 or -FI_E.... */
 ssize_t vfi_start_send(struct vfi_endpoint *ep, const struct vfi_call *call);
 /* The receiver has a message, or all of it. */
-void vfi_send_acked(struct vfi_endpoint *ep, const struct vfi_incoming *message);
+void vfi_send_acked(struct vfi_endpoint *ep, const struct vshmem_incoming *message);
 
 /* receive.c */
 /* It takes the endpoint's lock. 0 or -FI_E.... */
 ssize_t vfi_start_receive(struct vfi_endpoint *ep, const struct vfi_call *call);
-void vfi_message_arrived(struct vfi_endpoint *ep, const struct vfi_incoming *message);
+void vfi_message_arrived(struct vfi_endpoint *ep, const struct vshmem_incoming *message);
 /* fi_cancel. It takes the endpoint's lock. */
 ssize_t vfi_cancel(struct vfi_endpoint *ep, void *context);
 /* Receives that are directed to a port that is gone. */
@@ -428,12 +401,11 @@ extern struct fi_ops_tagged vfi_tagged_ops;
 
 /* rma.c */
 extern struct fi_ops_rma vfi_rma_ops;
-int vfi_rma_open(struct vfi_endpoint *ep);
-void vfi_rma_close(struct vfi_endpoint *ep);
-/* More of what peers read here, and what they have withdrawn is given back now and then. */
-int vfi_rma_progress(struct vfi_endpoint *ep);
-/* A message of an operation from VFI_PUT to VFI_ONE_SIDED_LAST. */
-void vfi_rma_arrived(struct vfi_endpoint *ep, const struct vfi_incoming *message);
+void vfi_rma_open(struct vfi_endpoint *ep);
+/* What peers have withdrawn is given back now and then. */
+void vfi_rma_progress(struct vfi_endpoint *ep);
+/* A message of an operation from VSHMEM_PUT to VSHMEM_ONE_SIDED_LAST. */
+void vfi_rma_arrived(struct vfi_endpoint *ep, const struct vshmem_incoming *message);
 
 /* atomic.c */
 extern struct fi_ops_atomic vfi_atomic_ops;

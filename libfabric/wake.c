@@ -27,11 +27,13 @@ void vfi_wake_open(struct vfi_endpoint *ep, struct vfi_peer *peer)
 	        != 0)
 		return;
 	peer->wake = (struct vfi_record *)start;
+	peer->base.wakes = true;
 }
 
-void vfi_wake(struct vfi_endpoint *ep, struct vfi_peer *peer)
+void vfi_wake(struct vshmem_peers *peers, struct vshmem_peer *peer)
 {
-	struct vfi_record *record = peer->wake;
+	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
+	struct vfi_record *record = ((struct vfi_peer *)peer)->wake;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&record->sleeps, __ATOMIC_RELAXED)
 	        || !__atomic_exchange_n(&record->sleeps, 0, __ATOMIC_ACQ_REL))
@@ -49,6 +51,7 @@ void vfi_wake_close(struct vfi_endpoint *ep, struct vfi_peer *peer)
 {
 	vfi_attached_drop(ep->domain->pool, (int)peer->address.record);
 	peer->wake = NULL;
+	peer->base.wakes = false;
 }
 
 void vfi_wait_signal(struct vfi_wait *wait)

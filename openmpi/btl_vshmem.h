@@ -3,8 +3,9 @@
  * btl_interface.c has the component's structure and calls all others. No file calls one that calls
  * it, directly or through others. What differs between releases of Open MPI is in release_*.
  *
- * Locking: a lane is used under its endpoint's lock, and so is what waits for room in it; the
- * module's lock may be taken inside it, never around it. Callbacks are called with neither held.
+ * Locking: a lane is used under its endpoint's lock, and so are the fragments that wait for room in
+ * it; it may be taken inside the module's lock, never around it. Callbacks are called with neither
+ * held.
  * Only one thread at a time is inside vshmem_btl_progress.
  */
 #ifndef BTL_VSHMEM_H
@@ -24,6 +25,7 @@
 
 #include "../transport/backoff.h"
 #include "../transport/domains.h"
+#include "../transport/one_sided.h"
 #include "../transport/port_size.h"
 #include "log.h"
 #include "vshmem.h"
@@ -40,16 +42,16 @@ struct vshmem_modex {
 struct mca_btl_base_endpoint_t {
 	opal_list_item_t super;
 	opal_mutex_t lock;
-	vshmem_lane *lane;
-	uint64_t nonce; /* of the peer's port */
+	struct vshmem_peer peer; /* what it is asked, and asks: under one_sided.c's lock */
 	opal_list_t waiting; /* fragments that found no room */
-	opal_list_t unasked; /* operations that are not asked for in full */
-	opal_list_t unanswered; /* replies that found no room */
 	bool for_replies;
-	bool broken; /* nothing can be asked of the peer any more */
 };
 typedef struct mca_btl_base_endpoint_t vshmem_endpoint;
 OBJ_CLASS_DECLARATION(vshmem_endpoint);
+static inline vshmem_endpoint *vshmem_endpoint_of_peer(struct vshmem_peer *peer)
+{
+	return (vshmem_endpoint *)((char *)peer - offsetof(vshmem_endpoint, peer));
+}
 
 /* What is sent: headers in its own buffer, then perhaps the program's own memory. */
 typedef struct vshmem_frag {
@@ -82,7 +84,7 @@ struct vshmem_btl {
 	opal_mutex_t lock;
 	uint32_t processes; /* of the job */
 	opal_list_t endpoints;
-	int32_t waiting; /* fragments, operations and replies that wait */
+	int32_t waiting; /* fragments */
 	opal_free_list_t small, eager, large;
 	int looks; /* for a message, each time progress is made */
 	bool warned; /* that some peer cannot be reached */
@@ -100,10 +102,13 @@ struct vshmem_parameters {
 };
 extern struct vshmem_parameters vshmem_parameters;
 
-/* Tag of messages between these BTLs themselves: the first that Open MPI keeps for none. */
-#define VSHMEM_TAG (MCA_BTL_TAG_BTL + 4)
+/* Messages between these BTLs themselves have tags that no message of Open MPI has. */
+_Static_assert((int)VSHMEM_ONE_SIDED_LAST < MCA_BTL_TAG_BTL, "tags of Open MPI come after ours");
 /* Bytes of a fragment's buffer for headers alone. */
 #define SMALL_BYTES 256
+
+/* A function that Open MPI calls by a pointer of this type. */
+#define VSHMEM_CALLED(type) extern __typeof__(*(type)0)
 
 /* state.c */
 /* This thread is inside vshmem_btl_progress. */
@@ -112,7 +117,8 @@ void vshmem_set_progress(bool begun);
 
 /* release_*.c */
 /* Hands a message up. */
-void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
+void vshmem_hand_up(const mca_btl_active_message_callback_t *callback, mca_btl_base_tag_t tag,
+	const void *text, uint32_t bytes);
 
 /* modex_*.c */
 /* What a process has published at the job's start under a component's name, to be freed; NULL:
@@ -128,8 +134,7 @@ bool vshmem_alone(void);
 /* Says why, and ends the job. Returns when Open MPI has not said how. */
 void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* How. */
-int vshmem_register_error(
-	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
+VSHMEM_CALLED(mca_btl_base_module_register_error_fn_t) vshmem_register_error;
 
 /* modex.c */
 /* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its
@@ -156,85 +161,58 @@ void vshmem_endpoint_close(vshmem_endpoint *endpoint);
 vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);
 
 /* send.c */
-mca_btl_base_descriptor_t *vshmem_btl_alloc(struct mca_btl_base_module_t *btl,
-	struct mca_btl_base_endpoint_t *endpoint, uint8_t order, size_t size, uint32_t flags);
-int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
-mca_btl_base_descriptor_t *vshmem_btl_prepare_src(struct mca_btl_base_module_t *btl,
-	struct mca_btl_base_endpoint_t *endpoint, struct opal_convertor_t *convertor, uint8_t order,
-	size_t reserve, size_t *size, uint32_t flags);
-int vshmem_btl_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
-int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
-	uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
-	mca_btl_base_descriptor_t **descriptor);
+VSHMEM_CALLED(mca_btl_base_module_alloc_fn_t) vshmem_btl_alloc;
+VSHMEM_CALLED(mca_btl_base_module_free_fn_t) vshmem_btl_free;
+VSHMEM_CALLED(mca_btl_base_module_prepare_fn_t) vshmem_btl_prepare_src;
+VSHMEM_CALLED(mca_btl_base_module_send_fn_t) vshmem_btl_send;
+VSHMEM_CALLED(mca_btl_base_module_sendi_fn_t) vshmem_btl_sendi;
 int vshmem_send_waiting(vshmem_endpoint *endpoint);
 
 /* progress.c */
 int vshmem_btl_progress(void);
 
 /* memory.c */
-mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
-	struct mca_btl_base_endpoint_t *endpoint, void *base, size_t size, uint32_t flags);
-int vshmem_deregister_mem(
-	struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
+VSHMEM_CALLED(mca_btl_base_module_register_mem_fn_t) vshmem_register_mem;
+VSHMEM_CALLED(mca_btl_base_module_deregister_mem_fn_t) vshmem_deregister_mem;
 /* Where a range of memory that a peer has registered lies in the pool; NULL when it does not. */
 void *vshmem_in_pool(
 	const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes);
-/* Memory of this process that a peer asks for, if it is registered for `access`; NULL if not. */
+/* Memory of this process that a peer asks for, if it is registered for `access`; NULL if not. With
+ * the module's lock held. */
 void *vshmem_registered(
 	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access);
 void vshmem_memory_close(void);
 
 /* rdma.c */
-int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
-	mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
-	uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
-	void *cbcontext, void *cbdata);
-int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
-	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-	void *cbdata);
+VSHMEM_CALLED(mca_btl_base_module_put_fn_t) vshmem_btl_put;
+VSHMEM_CALLED(mca_btl_base_module_get_fn_t) vshmem_btl_get;
+VSHMEM_CALLED(mca_btl_base_module_atomic_op64_fn_t) vshmem_btl_aop;
+VSHMEM_CALLED(mca_btl_base_module_atomic_fop64_fn_t) vshmem_btl_afop;
+VSHMEM_CALLED(mca_btl_base_module_atomic_cswap64_fn_t) vshmem_btl_acswap;
 
 /* one_sided.c */
-/* What is asked of the owner of private memory, and its answer: as in the messages. */
-enum vshmem_one_sided {
-	VSHMEM_PUT = 1,
-	VSHMEM_GET,
-	VSHMEM_ATOMIC,
-	VSHMEM_SWAP_IF,
-	VSHMEM_REPLY
+/* What is to be done with memory of a peer. */
+struct vshmem_one_sided {
+	enum vshmem_wire_operation what; /* VSHMEM_PUT, VSHMEM_GET, VSHMEM_ATOMIC */
+	enum vshmem_wire_change op; /* of an atomic operation, on a number of 4 or 8 bytes */
+	uint64_t operand, compare;
+	void *local; /* NULL: what was there is not wanted */
+	uint64_t address, bytes;
+	mca_btl_base_registration_handle_t *local_handle;
+	const mca_btl_base_registration_handle_t *remote;
 };
 /* Begins an operation on private memory of the endpoint's peer. */
-int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_one_sided what,
-	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
-	const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
-	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
+int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint,
+	const struct vshmem_one_sided *call, mca_btl_base_rdma_completion_fn_t done, void *context,
 	void *data);
 bool vshmem_one_sided_open(void);
 /* Asks for, and answers, what had to wait for room. */
-int vshmem_one_sided_waiting(vshmem_endpoint *endpoint);
+int vshmem_one_sided_waiting(void);
+/* Tells the callers of all operations of an endpoint that they have failed: its peer can no longer
+ * be asked, nor answered. Called where progress is made. */
 int vshmem_one_sided_fail(vshmem_endpoint *endpoint);
-/* A message with VSHMEM_TAG. */
-void vshmem_one_sided_arrived(uint32_t lane, const void *text, uint32_t bytes);
+/* A message with a tag from VSHMEM_PUT to VSHMEM_ONE_SIDED_LAST. */
+void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes);
 /* Drops what waits, and reports nothing. The endpoints are closed after it. */
 void vshmem_one_sided_close(void);
 

@@ -19,7 +19,7 @@
 /* A call that is under way. MPI keeps datatypes in the structure that it begins with. */
 typedef struct vshmem_call {
 	ompi_coll_base_nbc_request_t super;
-	enum { ALLGATHER, ALLTOALL, BROADCAST, ALLREDUCE } kind;
+	enum vshmem_kind { ALLGATHER, ALLTOALL, BROADCAST, ALLREDUCE } kind;
 	vshmem_gathering *gathering;
 	struct vshmem_started started;
 	struct vshmem_flat given, got;
@@ -152,8 +152,9 @@ static bool by_team(vshmem_gathering *gathering, size_t bytes)
 	return use->way == BY_TEAM;
 }
 
-/* A call that is not started yet; NULL: no memory. */
-static vshmem_call *make(vshmem_gathering *gathering, struct ompi_communicator_t *comm)
+/* A call that is not started yet, on so many bytes; NULL: no memory. */
+static vshmem_call *make(vshmem_gathering *gathering, struct ompi_communicator_t *comm,
+	enum vshmem_kind kind, size_t bytes)
 {
 	OPAL_THREAD_LOCK(&lock);
 	vshmem_call *call = make_ready() ? (vshmem_call *)opal_free_list_get(&unused) : NULL;
@@ -169,6 +170,8 @@ static vshmem_call *make(vshmem_gathering *gathering, struct ompi_communicator_t
 	call->super.super.req_cancel = cancel_call;
 	call->super.super.req_mpi_object.comm = comm;
 	call->gathering = gathering;
+	call->kind = kind;
+	call->bytes = bytes;
 	call->given.bytes = call->got.bytes = NULL;
 	call->given.packed = call->got.packed = 0;
 	return call;
@@ -202,11 +205,9 @@ int vshmem_coll_ibarrier(struct ompi_communicator_t *comm, ompi_request_t **requ
 	vshmem_gathering *gathering = (vshmem_gathering *)module;
 	if (!by_team(gathering, 0))
 		return gathering->ibarrier(comm, request, gathering->ibarrier_module);
-	vshmem_call *call = make(gathering, comm);
+	vshmem_call *call = make(gathering, comm, ALLGATHER, 0);
 	if (!call)
 		return MPI_ERR_NO_MEM;
-	call->kind = ALLGATHER;
-	call->bytes = 0;
 	return start(call, request);
 }
 
@@ -218,11 +219,9 @@ int vshmem_coll_ibcast(void *data, int count, struct ompi_datatype_t *type, int 
 	if (bytes == 0 || !by_team(gathering, bytes))
 		return gathering->ibcast(
 			data, count, type, root, comm, request, gathering->ibcast_module);
-	vshmem_call *call = make(gathering, comm);
+	vshmem_call *call = make(gathering, comm, BROADCAST, bytes);
 	if (!call)
 		return MPI_ERR_NO_MEM;
-	call->kind = BROADCAST;
-	call->bytes = bytes;
 	call->root = (uint32_t)root;
 	if (!vshmem_flat_open(
 		    &call->got, data, (size_t)count, type, ompi_comm_rank(comm) == root))
@@ -250,13 +249,11 @@ int vshmem_coll_iallreduce(const void *mine, void *result, int count, struct omp
 	        || !by_team(gathering, bytes))
 		return gathering->iallreduce(mine, result, count, type, op, comm, request,
 			gathering->iallreduce_module);
-	vshmem_call *call = make(gathering, comm);
+	vshmem_call *call = make(gathering, comm, ALLREDUCE, bytes);
 	if (!call)
 		return MPI_ERR_NO_MEM;
 	if (mine != MPI_IN_PLACE)
 		memcpy(result, mine, bytes);
-	call->kind = ALLREDUCE;
-	call->bytes = bytes;
 	call->unit = unit;
 	call->got.bytes = result;
 	call->reduction = (struct vshmem_reduction) { op, type };
@@ -272,11 +269,9 @@ int vshmem_coll_iallgather(const void *mine, int count, struct ompi_datatype_t *
 	if (bytes == 0 || !by_team(gathering, bytes))
 		return gathering->iallgather(mine, count, type, all, all_count, all_type, comm,
 			request, gathering->iallgather_module);
-	vshmem_call *call = make(gathering, comm);
+	vshmem_call *call = make(gathering, comm, ALLGATHER, bytes);
 	if (!call)
 		return MPI_ERR_NO_MEM;
-	call->kind = ALLGATHER;
-	call->bytes = bytes;
 	/* What this member has goes to its place. */
 	if (!vshmem_flat_open(&call->given, mine, (size_t)count, type, true)
 	        || !vshmem_flat_open(&call->got, all, (size_t)all_count * size, all_type,
@@ -297,11 +292,9 @@ int vshmem_coll_ialltoall(const void *given, int count, struct ompi_datatype_t *
 	if (bytes == 0 || !by_team(gathering, bytes * (size - 1)))
 		return gathering->ialltoall(given, count, type, got, got_count, got_type, comm,
 			request, gathering->ialltoall_module);
-	vshmem_call *call = make(gathering, comm);
+	vshmem_call *call = make(gathering, comm, ALLTOALL, bytes);
 	if (!call)
 		return MPI_ERR_NO_MEM;
-	call->kind = ALLTOALL;
-	call->bytes = bytes;
 	if (!vshmem_flat_open(&call->given, given, (size_t)count * size, type, true)
 	        || !vshmem_flat_open(&call->got, got, (size_t)got_count * size, got_type,
 			given == MPI_IN_PLACE))

@@ -26,20 +26,12 @@
 #include "vshmem.h"
 
 /* The calls that are ours where that is faster: EACH is given each name. */
-#define VSHMEM_CALLS(EACH)                                                                     \
-	EACH(barrier)                                                                          \
-	EACH(bcast)                                                                            \
-	EACH(reduce)                                                                           \
-	EACH(allreduce)                                                                        \
-	EACH(allgather)                                                                        \
-	EACH(alltoall)                                                                         \
-	EACH(gather)                                                                           \
-	EACH(scatter)                                                                          \
-	EACH(ibarrier)                                                                         \
-	EACH(ibcast)                                                                           \
-	EACH(iallreduce)                                                                       \
-	EACH(iallgather)                                                                       \
-	EACH(ialltoall)
+/* clang-format off */
+#define VSHMEM_CALLS(EACH)                                                                 \
+	EACH(barrier) EACH(bcast) EACH(reduce) EACH(allreduce) EACH(allgather)             \
+	EACH(alltoall) EACH(gather) EACH(scatter) EACH(ibarrier) EACH(ibcast)              \
+	EACH(iallreduce) EACH(iallgather) EACH(ialltoall)
+/* clang-format on */
 
 /* A team that a communicator uses, or not. */
 struct vshmem_use {
@@ -122,40 +114,9 @@ int vshmem_flat_close(struct vshmem_flat *flat, bool written);
 size_t vshmem_flat_bytes(struct ompi_datatype_t *type, int count);
 
 /* collectives.c, coll_blocks.c, coll_nonblocking.c: as Open MPI calls them. */
-int vshmem_coll_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int vshmem_coll_bcast(void *data, int count, struct ompi_datatype_t *type, int root,
-	struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int vshmem_coll_reduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
-	struct ompi_op_t *op, int root, struct ompi_communicator_t *comm,
-	mca_coll_base_module_t *module);
-int vshmem_coll_allreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
-	struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int vshmem_coll_allgather(const void *mine, int count, struct ompi_datatype_t *type, void *all,
-	int all_count, struct ompi_datatype_t *all_type, struct ompi_communicator_t *comm,
-	mca_coll_base_module_t *module);
-int vshmem_coll_alltoall(const void *given, int count, struct ompi_datatype_t *type, void *got,
-	int got_count, struct ompi_datatype_t *got_type, struct ompi_communicator_t *comm,
-	mca_coll_base_module_t *module);
-int vshmem_coll_gather(const void *mine, int count, struct ompi_datatype_t *type, void *all,
-	int all_count, struct ompi_datatype_t *all_type, int root,
-	struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int vshmem_coll_scatter(const void *all, int count, struct ompi_datatype_t *type, void *mine,
-	int mine_count, struct ompi_datatype_t *mine_type, int root,
-	struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int vshmem_coll_ibarrier(struct ompi_communicator_t *comm, struct ompi_request_t **request,
-	mca_coll_base_module_t *module);
-int vshmem_coll_ibcast(void *data, int count, struct ompi_datatype_t *type, int root,
-	struct ompi_communicator_t *comm, struct ompi_request_t **request,
-	mca_coll_base_module_t *module);
-int vshmem_coll_iallreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
-	struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_request_t **request,
-	mca_coll_base_module_t *module);
-int vshmem_coll_iallgather(const void *mine, int count, struct ompi_datatype_t *type, void *all,
-	int all_count, struct ompi_datatype_t *all_type, struct ompi_communicator_t *comm,
-	struct ompi_request_t **request, mca_coll_base_module_t *module);
-int vshmem_coll_ialltoall(const void *given, int count, struct ompi_datatype_t *type, void *got,
-	int got_count, struct ompi_datatype_t *got_type, struct ompi_communicator_t *comm,
-	struct ompi_request_t **request, mca_coll_base_module_t *module);
+#define VSHMEM_COLL_CALLED(call) \
+	extern __typeof__(*(mca_coll_base_module_##call##_fn_t)0) vshmem_coll_##call;
+VSHMEM_CALLS(VSHMEM_COLL_CALLED)
 
 /* coll_nonblocking.c */
 void vshmem_coll_nonblocking_close(void);

@@ -7,23 +7,17 @@ static void construct(vshmem_endpoint *endpoint)
 {
 	OBJ_CONSTRUCT(&endpoint->lock, opal_mutex_t);
 	OBJ_CONSTRUCT(&endpoint->waiting, opal_list_t);
-	OBJ_CONSTRUCT(&endpoint->unasked, opal_list_t);
-	OBJ_CONSTRUCT(&endpoint->unanswered, opal_list_t);
-	endpoint->lane = NULL;
-	endpoint->nonce = 0;
+	endpoint->peer = (struct vshmem_peer) { 0 };
 	endpoint->for_replies = false;
-	endpoint->broken = false;
 }
 
 static void destruct(vshmem_endpoint *endpoint)
 {
-	vshmem_lane_close(endpoint->lane);
+	vshmem_lane_close(endpoint->peer.lane);
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&endpoint->waiting)))
 		vshmem_btl_free(&vshmem_btl.super, (mca_btl_base_descriptor_t *)item);
 	OBJ_DESTRUCT(&endpoint->waiting);
-	OBJ_DESTRUCT(&endpoint->unasked);
-	OBJ_DESTRUCT(&endpoint->unanswered);
 	OBJ_DESTRUCT(&endpoint->lock);
 }
 
@@ -43,7 +37,7 @@ static vshmem_endpoint *find(uint64_t nonce)
 	vshmem_endpoint *endpoint;
 	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
 	{
-		if (endpoint->nonce == nonce)
+		if (endpoint->peer.nonce == nonce)
 			return endpoint;
 	}
 	return NULL;
@@ -75,8 +69,9 @@ static vshmem_endpoint *make(const struct vshmem_address *port, bool for_replies
 		vshmem_lane_close(lane);
 		return NULL;
 	}
-	endpoint->lane = lane;
-	endpoint->nonce = port->nonce;
+	endpoint->peer.lane = lane;
+	endpoint->peer.nonce = port->nonce;
+	endpoint->peer.most = (uint32_t)vshmem_btl.super.btl_max_send_size;
 	endpoint->for_replies = for_replies;
 	opal_list_append(&vshmem_btl.endpoints, &endpoint->super);
 	return endpoint;

@@ -103,14 +103,10 @@ void *vshmem_in_pool(
 void *vshmem_registered(
 	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access)
 {
-	void *found = NULL;
-	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	if (slot < count && entries[slot].used && entries[slot].key == key
-	        && (entries[slot].flags & access)
-	        && within(entries[slot].base, entries[slot].bytes, address, bytes) != UINT64_MAX)
-		found = (void *)(uintptr_t)address;
-	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-	return found;
+	bool found = slot < count && entries[slot].used && entries[slot].key == key
+		&& (entries[slot].flags & access)
+		&& within(entries[slot].base, entries[slot].bytes, address, bytes) != UINT64_MAX;
+	return found ? (void *)(uintptr_t)address : NULL;
 }
 
 void vshmem_memory_close(void)

@@ -8,13 +8,13 @@
 
 static int waiting(void)
 {
+	int done = vshmem_one_sided_waiting();
 	if (vshmem_btl.waiting == 0)
-		return 0;
-	int done = 0;
+		return done;
 	vshmem_endpoint *endpoint, *next;
 	/* Endpoints are only ever added while there is something to send. */
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
-	done += vshmem_send_waiting(endpoint) + vshmem_one_sided_waiting(endpoint);
+	done += vshmem_send_waiting(endpoint);
 	return done;
 }
 
@@ -24,9 +24,18 @@ static void fail_dead(void)
 	vshmem_endpoint *endpoint, *next;
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
 	{
-		if (!endpoint->broken && !vshmem_lane_alive(endpoint->lane))
+		if (!endpoint->peer.error && !vshmem_lane_alive(endpoint->peer.lane))
 			vshmem_one_sided_fail(endpoint);
 	}
+}
+
+static void hand_up(const struct vshmem_message *message)
+{
+	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
+		+ message->tag;
+	/* Tags come from peers. */
+	if (message->tag < MCA_BTL_TAG_MAX && callback->cbfunc)
+		vshmem_hand_up(callback, message->tag, message->text, message->bytes);
 }
 
 /* A caller that waits for one message, and gets it, returns at once. Only when the next one is
@@ -45,10 +54,11 @@ static int receive(void)
 		}
 		if (rc == 1) {
 			vshmem_btl.received++;
-			if (message.tag == VSHMEM_TAG)
-				vshmem_one_sided_arrived(message.lane, message.text, message.bytes);
+			if (message.tag >= VSHMEM_PUT && message.tag <= VSHMEM_ONE_SIDED_LAST)
+				vshmem_one_sided_arrived(
+					message.lane, message.tag, message.text, message.bytes);
 			else
-				vshmem_hand_up(message.tag, message.text, message.bytes);
+				hand_up(&message);
 			vshmem_receive_done(vshmem_btl.port, &message);
 			if (!many) {
 				many = true;

@@ -1,15 +1,9 @@
 /* What the BTL calls of Open MPI 5.0. */
 #include "btl_vshmem.h"
 
-void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes)
+void vshmem_hand_up(const mca_btl_active_message_callback_t *callback, mca_btl_base_tag_t tag,
+	const void *text, uint32_t bytes)
 {
-	/* Tags come from peers. */
-	if (tag >= MCA_BTL_TAG_MAX)
-		return;
-	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
-	        + tag;
-	if (!callback->cbfunc)
-		return;
 	const mca_btl_base_segment_t segment = { .seg_addr.pval = (void *)(uintptr_t)text,
 		.seg_len = bytes };
 	const mca_btl_base_receive_descriptor_t descriptor = { .des_segments = &segment,

@@ -90,7 +90,8 @@ static int put(vshmem_endpoint *endpoint, const vshmem_frag *frag)
 		parts[nth].iov_base = frag->segments[nth].seg_addr.pval;
 		parts[nth].iov_len = frag->segments[nth].seg_len;
 	}
-	int rc = vshmem_send(endpoint->lane, parts, (int)frag->base.des_segment_count, frag->tag);
+	int rc = vshmem_send(
+		endpoint->peer.lane, parts, (int)frag->base.des_segment_count, frag->tag);
 	if (rc == 0)
 		vshmem_btl.sent++;
 	return rc;
@@ -151,7 +152,7 @@ static int pack(vshmem_endpoint *endpoint, struct opal_convertor_t *convertor, c
 	size_t header_size, size_t payload_size, mca_btl_base_tag_t tag)
 {
 	void *room;
-	int rc = vshmem_reserve(endpoint->lane, (uint32_t)(header_size + payload_size), &room);
+	int rc = vshmem_reserve(endpoint->peer.lane, (uint32_t)(header_size + payload_size), &room);
 	if (rc != 0)
 		return rc;
 	memcpy(room, header, header_size);
@@ -159,7 +160,7 @@ static int pack(vshmem_endpoint *endpoint, struct opal_convertor_t *convertor, c
 	uint32_t parts = 1;
 	size_t packed = payload_size;
 	opal_convertor_pack(convertor, &part, &parts, &packed);
-	return vshmem_publish(endpoint->lane, (uint32_t)(header_size + packed), tag);
+	return vshmem_publish(endpoint->peer.lane, (uint32_t)(header_size + packed), tag);
 }
 
 int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -178,8 +179,8 @@ int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 	/* What waits goes first. */
 	if (opal_list_is_empty(&endpoint->waiting) && size <= vshmem_btl.super.btl_max_send_size) {
 		if (in_place)
-			rc = vshmem_post(endpoint->lane, header, (uint32_t)header_size, payload,
-				(uint32_t)payload_size, tag);
+			rc = vshmem_post(endpoint->peer.lane, header, (uint32_t)header_size,
+				payload, (uint32_t)payload_size, tag);
 		else
 			rc = pack(endpoint, convertor, header, header_size, payload_size, tag);
 	}

@@ -1,15 +1,8 @@
 #include "answers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "../vshmem_fi.h"
-#include "pool.h"
+#include "one_endpoint.h"
 
 enum { RENDEZVOUS = 256 };
-
-static void (*look)(void);
-void answers_begin(void (*looks)(void)) { look = looks; }
 
 /* Messages in pieces that peers receive: what was asked for, and what has come. */
 static struct {
@@ -18,59 +11,28 @@ static struct {
 	bool acked, used;
 } rendezvous[RENDEZVOUS];
 
-void deliver_bytes(uint32_t lane, uint8_t operation, const struct vfi_wire *header,
-	const void *payload, uint64_t bytes)
+void note_sent(uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
 {
-	give(lane, operation, header, payload, (uint32_t)bytes);
-	while (!taken())
-		look();
-}
-
-void deliver(
-	uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes, int fill)
-{
-	char *payload = malloc(bytes + 1);
-	memset(payload, fill, bytes);
-	deliver_bytes(lane, operation, header, payload, bytes);
-	free(payload);
-}
-
-void note_sent(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
-{
-	bool acked = header->flags & VFI_WIRE_ACK;
+	bool acked = header->flags & VSHMEM_WIRE_ACK;
 	if (operation == VFI_PIECE) {
 		uint64_t token = header->token;
 		if (token < RENDEZVOUS && rendezvous[token].used && rendezvous[token].peer == peer)
 			rendezvous[token].got += bytes;
 		return;
 	}
-	if (operation == VFI_ANSWER || operation == VFI_REMOTE_DONE || operation == VFI_ACK)
+	if (operation == VSHMEM_ANSWER || operation == VSHMEM_REMOTE_DONE || operation == VFI_ACK)
 		return;
-	if ((operation == VFI_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
-	        && !acked)
+	if ((operation == VSHMEM_PUT || operation == VFI_EAGER || operation == VFI_EAGER_TAGGED)
+		&& !acked)
 		return;
 	must(sent_count < SENT);
 	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
 }
 
-static void answer_get(const struct sent *was, struct vfi_wire answer)
-{
-	uint64_t bytes = was->header.get.length;
-	answer.error = any(30) ? 0 : FI_EKEYREJECTED;
-	do {
-		uint64_t piece = answer.error ? 0 : any(2000) + 1;
-		if (piece > bytes - answer.answer.offset)
-			piece = bytes - answer.answer.offset;
-		deliver(was->peer, VFI_ANSWER, &answer, piece, 1);
-		answer.answer.offset += piece;
-	} while (answer.answer.offset < bytes && !answer.error);
-}
-
 static void answer_ready(const struct sent *was)
 {
 	uint64_t token = any(RENDEZVOUS);
-	struct vfi_wire clear = { .token = was->header.token, .clear.receiver = token };
+	struct vshmem_wire clear = { .token = was->header.token, .clear.receiver = token };
 	if (!rendezvous[token].used) {
 		clear.clear.wanted = any(3) ? was->header.message.size
 					    : any(was->header.message.size);
@@ -79,7 +41,7 @@ static void answer_ready(const struct sent *was)
 		rendezvous[token].wanted = clear.clear.wanted;
 		rendezvous[token].got = 0;
 		rendezvous[token].peer = was->peer;
-		rendezvous[token].acked = was->header.flags & VFI_WIRE_ACK;
+		rendezvous[token].acked = was->header.flags & VSHMEM_WIRE_ACK;
 	}
 	deliver(was->peer, VFI_CLEAR_TO_SEND, &clear, 0, 0);
 }
@@ -87,7 +49,7 @@ static void answer_ready(const struct sent *was)
 /* The pieces that the provider has asked for. */
 static void answer_clear(const struct sent *was)
 {
-	struct vfi_wire piece = { .token = was->header.clear.receiver };
+	struct vshmem_wire piece = { .token = was->header.clear.receiver };
 	while (piece.piece.offset < was->header.clear.wanted && was->peer < PEERS) {
 		uint64_t bytes = any(2500) + 1;
 		if (bytes > was->header.clear.wanted - piece.piece.offset)
@@ -103,21 +65,13 @@ void answer(bool again)
 		return;
 	size_t nth = any(sent_count);
 	struct sent was = sent[nth];
-	struct vfi_wire header = { .flags = was.header.flags & VFI_WIRE_ACK,
-		.answered = was.operation,
-		.token = was.header.token };
+	struct vshmem_wire header = { .token = was.header.token };
 	if (!again)
 		sent[nth] = sent[--sent_count];
 	switch (was.operation) {
-	case VFI_PUT:
-		header.error = any(30) ? 0 : FI_EACCES;
-		deliver(was.peer, VFI_ANSWER, &header, 0, 0);
-		break;
-	case VFI_GET: answer_get(&was, header); break;
-	case VFI_ATOMIC:
-		deliver(was.peer, VFI_ANSWER, &header,
-			was.header.flags & VFI_WIRE_FETCH ? was.header.atomic.length : 0, 2);
-		break;
+	case VSHMEM_PUT:
+	case VSHMEM_GET:
+	case VSHMEM_ATOMIC: answer_request(&was); break;
 	case VFI_READY_TO_SEND: answer_ready(&was); break;
 	case VFI_CLEAR_TO_SEND: answer_clear(&was); break;
 	default: deliver(was.peer, VFI_ACK, &header, 0, 0);
@@ -129,34 +83,20 @@ void acknowledge(void)
 	for (int token = 0; token < RENDEZVOUS; token++) {
 		if (!rendezvous[token].used || rendezvous[token].got < rendezvous[token].wanted)
 			continue;
-		struct vfi_wire ack = { .token = rendezvous[token].token };
+		struct vshmem_wire ack = { .token = rendezvous[token].token };
 		rendezvous[token].used = false;
 		if (rendezvous[token].acked)
 			deliver(rendezvous[token].peer, VFI_ACK, &ack, 0, 0);
 	}
 }
 
-void mutate(struct vfi_wire *header)
-{
-	uint8_t *bytes = (uint8_t *)header;
-	for (uint64_t times = any(4); times > 0; times--) {
-		switch (any(5)) {
-		case 0: bytes[any(sizeof(*header))] ^= (uint8_t)(1u << any(8)); break;
-		case 1: bytes[any(sizeof(*header))] = (uint8_t)any(256); break;
-		case 2: header->put.address = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3: header->put.left = any(2) ? any(4000) : UINT64_MAX - any(64); break;
-		case 4: header->token = (header->token & ~UINT64_C(0xffff)) | any(4096); break;
-		}
-	}
-}
-
 void answer_wrongly(void)
 {
-	static const uint8_t replies[] = { VFI_ANSWER, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK };
+	static const uint8_t replies[] = { VSHMEM_ANSWER, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK };
 	if (sent_count == 0)
 		return;
 	struct sent was = sent[any(sent_count)];
-	struct vfi_wire header = { .answered = was.operation,
+	struct vshmem_wire header = { .answered = was.operation,
 		.token = any(2) ? was.header.token : was.header.clear.receiver,
 		.clear = { .wanted = any(2) ? 0 : any(5000), .receiver = any(RENDEZVOUS) } };
 	mutate(&header);

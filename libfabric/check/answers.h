@@ -7,22 +7,12 @@
 
 #include "../wire.h"
 
-/* Before all others: what reads the completion queue until it is empty. */
-void answers_begin(void (*looks)(void));
-/* A message is handed to the provider; its payload: so many bytes of one value, or those given. */
-void deliver(
-	uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes, int fill);
-void deliver_bytes(uint32_t lane, uint8_t operation, const struct vfi_wire *header,
-	const void *payload, uint64_t bytes);
 /* Notes what the provider has sent, and is to be answered. */
-void note_sent(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes);
+void note_sent(uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes);
 /* Answers one of these; AGAIN: perhaps once more later. */
 void answer(bool again);
 /* Nearly an answer. */
 void answer_wrongly(void);
-/* A few other bytes. */
-void mutate(struct vfi_wire *header);
 /* Acknowledges messages whose pieces have all come. */
 void acknowledge(void);
 /* Of a peer that is gone. */

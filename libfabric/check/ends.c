@@ -19,18 +19,18 @@ static void begin_everything(char *memory, struct fid_mr *region)
 	};
 	struct iovec part = { memory, 8192 };
 	struct fi_msg several = { .msg_iov = &part, .iov_count = 1, .addr = FI_ADDR_UNSPEC };
-	struct vfi_wire ready = { .message = { .size = 4000, .tag = 5 },
-				.token = 77,
-				.flags = VFI_WIRE_TAGGED },
-			ready_untagged = { .message.size = 4000, .token = 78 };
+	struct vshmem_wire ready = { .message = { .size = 4000, .tag = 5 },
+		.token = 77,
+		.flags = VSHMEM_WIRE_TAGGED },
+			   ready_untagged = { .message.size = 4000, .token = 78 };
 	must(fi_tsendmsg(ep, &message, FI_DELIVERY_COMPLETE) == 0);
 	must(fi_tsend(ep, memory, 8000, NULL, to, 1, NULL) == 0);
 	must(fi_trecv(ep, memory, 4000, NULL, FI_ADDR_UNSPEC, 5, 0, NULL) == 0);
-	deliver(0, VFI_READY_TO_SEND, &ready, 0);
+	deliver(0, VFI_READY_TO_SEND, &ready, 0, 0);
 	must(fi_recvmsg(ep, &several, FI_MULTI_RECV) == 0);
-	deliver(0, VFI_READY_TO_SEND, &ready_untagged, 0);
+	deliver(0, VFI_READY_TO_SEND, &ready_untagged, 0, 0);
 	/* Not expected. */
-	deliver(0, VFI_EAGER_TAGGED, &(struct vfi_wire) { .message.tag = 99 }, 8);
+	deliver(0, VFI_EAGER_TAGGED, &(struct vshmem_wire) { .message.tag = 99 }, 8, 0);
 	must(fi_trecv(ep, memory, 8, NULL, to, 6, 0, NULL) == 0);
 	for (int full = 0; full < 2; full++) {
 		must(fi_write(ep, memory, 64, NULL, to, 4096, 1, NULL) == 0);
@@ -38,19 +38,19 @@ static void begin_everything(char *memory, struct fid_mr *region)
 		must(fi_inject_write(ep, memory, 64, to, 4096, 1) == 0);
 		must(fi_read(ep, memory, 8000, NULL, to, 4096, 1, NULL) == 0);
 		must(fi_atomic(ep, memory, 1, NULL, to, 4096, 1, FI_UINT64, FI_SUM, NULL) == 0);
-		struct vfi_wire get = { .get = { .address = (uint64_t)(uintptr_t)memory,
-					       .key = fi_mr_key(region),
-					       .length = 8192 },
+		struct vshmem_wire get = { .get = { .address = (uint64_t)(uintptr_t)memory,
+						   .key = fi_mr_key(region),
+						   .length = 8192 },
 			.token = 5 };
 		/* From now on there is no room. */
 		peers[0].state = FULL;
-		deliver(0, VFI_GET, &get, 0);
+		deliver(0, VSHMEM_GET, &get, 0, 0);
 		must(fi_tinject(ep, memory, 64, to, 1) == 0);
 		must(fi_tsend(ep, memory, 64, NULL, to, 1, NULL) == 0);
 		deliver(0, VFI_EAGER_TAGGED,
-			&(struct vfi_wire) {
-				.message.tag = 99, .token = 5, .flags = VFI_WIRE_ACK },
-			8);
+			&(struct vshmem_wire) {
+				.message.tag = 99, .token = 5, .flags = VSHMEM_WIRE_ACK },
+			8, 0);
 		must(fi_trecv(ep, memory, 8, NULL, FI_ADDR_UNSPEC, 99, 0, NULL) == 0);
 	}
 }
@@ -81,14 +81,14 @@ static void peers_come_and_go(void)
 	struct fi_cq_tagged_entry entry;
 	char word[8] = "";
 	uint64_t address = (uint64_t)(uintptr_t)word;
-	struct vfi_wire asked = { .flags = VFI_WIRE_ACK, .put.key = 1 };
+	struct vshmem_wire asked = { .flags = VSHMEM_WIRE_ACK, .put.key = 1 };
 	for (int turn = 0; turn < 300; turn++) {
 		must(fi_tinject(ep, word, 8, addresses[1], 1) == 0);
 		must(fi_write(ep, word, 8, NULL, addresses[1], address, 1, NULL) == 0);
-		deliver(1, VFI_PUT, &asked, 8);
+		deliver(1, VSHMEM_PUT, &asked, 8, 0);
 		sent_count = 0;
 		fi_addr_t gone = addresses[1];
-		come(1);
+		come(1, 0);
 		give_end(1);
 		while (!taken())
 			fi_cq_read(cq, &entry, 0);
@@ -124,7 +124,9 @@ static void counters_of_regions(void)
 
 int main(void)
 {
-	open_all();
+	open_all(NULL);
+	for (uint32_t nth = 0; nth < PEERS; nth++)
+		come(nth, 0);
 	for (int times = 0; times < 3; times++)
 		closed_with_work_under_way();
 	peers_come_and_go();

@@ -4,7 +4,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "../vshmem_fi.h"
-#include "pool.h"
+#include "../../transport/check/pool.h"
 
 #define TAG UINT64_C(0x7766554433221100)
 
@@ -27,11 +27,11 @@ static int wait(struct fid_cq *cq, const void *context)
 
 void flood(struct fid_ep *ep, struct fid_cq *cq, uint32_t peer, uint64_t address)
 {
-	struct vfi_wire header = { .flags = VFI_WIRE_ACK, .message.tag = TAG, .token = 1 };
+	struct vshmem_wire header = { .flags = VSHMEM_WIRE_ACK, .message.tag = TAG, .token = 1 };
 	char word[8];
 	int context, error;
 	peers[peer].state = FULL;
-	for (int nth = 0; nth < VFI_ANSWERS + 1; nth++) {
+	for (int nth = 0; nth < VSHMEM_ANSWERS + 1; nth++) {
 		must(fi_trecv(ep, word, 8, NULL, FI_ADDR_UNSPEC, TAG, 0, &context) == 0);
 		give(peer, VFI_EAGER_TAGGED, &header, word, 8);
 		must(wait(cq, &context) == 0);

@@ -11,7 +11,7 @@
 #include "one_endpoint.h"
 
 enum { KINDS = 6, BYTES = 4000, GENERATIONS = 4, INDICES = 70 };
-static const uint8_t replies[] = { VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK, VFI_ANSWER };
+static const uint8_t replies[] = { VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ACK, VSHMEM_ANSWER };
 
 /* Operations that the first peer was asked for, each with a buffer of its own. */
 static struct {
@@ -41,15 +41,15 @@ static ssize_t begin(int nth, char *buffer, void *context)
 		.iov_count = 1,
 		.addr = to,
 		.context = context };
-	struct vfi_wire ready = {
-		.message = { .size = 2000, .tag = 5 }, .token = 9, .flags = VFI_WIRE_TAGGED
+	struct vshmem_wire ready = {
+		.message = { .size = 2000, .tag = 5 }, .token = 9, .flags = VSHMEM_WIRE_TAGGED
 	};
 	switch (nth) {
 	case 0: return fi_tsendmsg(ep, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION);
 	case 1: return fi_tsend(ep, buffer, BYTES, NULL, to, 1, context);
 	case 2:
 		must(fi_trecv(ep, buffer, BYTES, NULL, FI_ADDR_UNSPEC, 5, 0, context) == 0);
-		deliver(0, VFI_READY_TO_SEND, &ready, 0);
+		deliver(0, VFI_READY_TO_SEND, &ready, 0, 0);
 		return 0;
 	case 3: return fi_write(ep, buffer, 64, NULL, to, 4096, 1, context);
 	case 4: return fi_read(ep, buffer, 64, NULL, to, 4096, 1, context);
@@ -61,8 +61,8 @@ static ssize_t begin(int nth, char *buffer, void *context)
 
 static void begin_all(void)
 {
-	static const uint8_t answers[KINDS] = { VFI_ACK, VFI_CLEAR_TO_SEND, VFI_PIECE, VFI_ANSWER,
-		VFI_ANSWER, VFI_ANSWER };
+	static const uint8_t answers[KINDS] = { VFI_ACK, VFI_CLEAR_TO_SEND, VFI_PIECE,
+		VSHMEM_ANSWER, VSHMEM_ANSWER, VSHMEM_ANSWER };
 	for (int nth = 0; nth < KINDS; nth++) {
 		char *buffer = malloc(BYTES);
 		memset(buffer, 7, BYTES);
@@ -93,15 +93,15 @@ static void nothing_has_happened(void)
 
 static void answer(uint32_t lane, uint8_t operation, uint64_t token, uint8_t was)
 {
-	struct vfi_wire header = { .flags = VFI_WIRE_ACK, .answered = was, .token = token };
+	struct vshmem_wire header = { .flags = VSHMEM_WIRE_ACK, .answered = was, .token = token };
 	uint64_t bytes = 0;
 	if (operation == VFI_CLEAR_TO_SEND)
 		header.clear.wanted = BYTES;
 	else if (operation == VFI_PIECE)
 		bytes = 2000;
-	else if (operation == VFI_ANSWER)
-		bytes = was == VFI_GET ? 64 : was == VFI_ATOMIC ? 8 : 0;
-	deliver(lane, operation, &header, bytes);
+	else if (operation == VSHMEM_ANSWER)
+		bytes = was == VSHMEM_GET ? 64 : was == VSHMEM_ATOMIC ? 8 : 0;
+	deliver(lane, operation, &header, bytes, 0);
 }
 
 /* All tokens of few operations, from those that were asked for nothing; and from the one that was,
@@ -110,10 +110,10 @@ static void guess_all(void)
 {
 	for (uint64_t generation = 0; generation < GENERATIONS; generation++) {
 		for (uint64_t index = 0; index < INDICES; index++) {
-			uint64_t token = generation << VFI_TOKEN_BITS | index;
+			uint64_t token = generation << VSHMEM_TOKEN_BITS | index;
 			for (size_t nth = 0; nth < sizeof(replies); nth++) {
-				uint8_t was = (uint8_t[]) { VFI_PUT, VFI_GET,
-					VFI_ATOMIC }[index % 3];
+				uint8_t was = (uint8_t[]) { VSHMEM_PUT, VSHMEM_GET,
+					VSHMEM_ATOMIC }[index % 3];
 				/* The last lane's sender tells no port. */
 				for (uint32_t lane = 1; lane <= PEERS; lane++)
 					answer(lane, replies[nth], token, was);
@@ -123,14 +123,14 @@ static void guess_all(void)
 	for (int nth = 0; nth < KINDS; nth++) {
 		for (size_t kind = 0; kind < sizeof(replies); kind++)
 			if (replies[kind] != waiting[nth].answer)
-				answer(0, replies[kind], waiting[nth].token, VFI_PUT);
-		uint64_t one = UINT64_C(1) << VFI_TOKEN_BITS;
+				answer(0, replies[kind], waiting[nth].token, VSHMEM_PUT);
+		uint64_t one = UINT64_C(1) << VSHMEM_TOKEN_BITS;
 		answer(0, waiting[nth].answer, waiting[nth].token - one, waiting[nth].was);
 		answer(0, waiting[nth].answer, waiting[nth].token + one, waiting[nth].was);
 		/* An answer of the right kind for an operation of another one. */
-		if (waiting[nth].answer == VFI_ANSWER)
-			answer(0, VFI_ANSWER, waiting[nth].token,
-				waiting[nth].was == VFI_PUT ? VFI_GET : VFI_PUT);
+		if (waiting[nth].answer == VSHMEM_ANSWER)
+			answer(0, VSHMEM_ANSWER, waiting[nth].token,
+				waiting[nth].was == VSHMEM_PUT ? VSHMEM_GET : VSHMEM_PUT);
 	}
 	nothing_has_happened();
 }

@@ -18,19 +18,13 @@
 #include "../vshmem_fi.h"
 #include "answers.h"
 #include "offers.h"
-#include "pool.h"
-
-uint64_t first_seed, step, seed;
-struct fi_provider *fi_prov_ini(void);
+#include "one_endpoint.h"
 
 enum { OPERATIONS = 1 << 12, REGIONS = 6 };
 
-static struct fid_fabric *fabric;
-static struct fid_domain *domain;
-static struct fid_av *av;
-static struct fid_cq *cq;
-static struct fid_ep *ep;
-static fi_addr_t addresses[PEERS];
+/* flood.c: a peer that reads nothing; nothing else is under way. */
+void flood(struct fid_ep *ep, struct fid_cq *cq, uint32_t peer, uint64_t address);
+
 static uint64_t own_nonce;
 
 /* Operations under way. */
@@ -52,7 +46,7 @@ static void end(struct operation *operation, bool error)
 	receives -= operation->receives;
 }
 
-static void look(void)
+static void look_here(void)
 {
 	struct fi_cq_tagged_entry entry;
 	ssize_t got;
@@ -73,7 +67,7 @@ static void look(void)
 }
 
 /* Where a message lies in the pool: in memory that is held, or beyond the pool. */
-static struct vfi_pool_place any_place(const struct vfi_wire *header)
+static struct vfi_pool_place any_place(const struct vshmem_wire *header)
 {
 	enum { HELD = 16384 };
 	static void *held;
@@ -87,7 +81,7 @@ static struct vfi_pool_place any_place(const struct vfi_wire *header)
 }
 
 /* A message that may be read where it lies. */
-static void offer(uint32_t peer, const struct vfi_wire *header)
+static void offer(uint32_t peer, const struct vshmem_wire *header)
 {
 	struct vfi_offer_place place = any_offer(peer, header, own_nonce);
 	if (any(4) == 0 && header->message.size) {
@@ -134,13 +128,13 @@ static void give_or_take(void)
 /* What a peer asks, rightly or nearly so. */
 static void ask(void)
 {
-	static const uint8_t kinds[] = { VFI_PUT, VFI_GET, VFI_ATOMIC, VFI_REMOTE_DONE, VFI_EAGER,
-		VFI_EAGER_TAGGED, VFI_READY_TO_SEND };
+	static const uint8_t kinds[] = { VSHMEM_PUT, VSHMEM_GET, VSHMEM_ATOMIC, VSHMEM_REMOTE_DONE,
+		VFI_EAGER, VFI_EAGER_TAGGED, VFI_READY_TO_SEND };
 	const struct region *region = &regions[any(REGIONS)];
 	uint8_t kind = kinds[any(7)];
-	struct vfi_wire header = { .flags = (uint8_t)any(16), .token = any(1000) };
+	struct vshmem_wire header = { .flags = (uint8_t)any(16), .token = any(1000) };
 	uint64_t bytes = any(10) ? any(300) : any(MOST_BYTES - sizeof(header));
-	if (region->mr && kind <= VFI_REMOTE_DONE && kind >= VFI_PUT) {
+	if (region->mr && kind <= VSHMEM_REMOTE_DONE && kind >= VSHMEM_PUT) {
 		header.put.key = fi_mr_key(region->mr);
 		header.put.address = (uint64_t)(uintptr_t)region->memory
 			+ (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
@@ -149,7 +143,7 @@ static void ask(void)
 		header.message.tag = any(4);
 		header.message.size = any(10) ? any(20000) : UINT64_MAX - any(3000);
 	}
-	if (kind == VFI_ATOMIC) {
+	if (kind == VSHMEM_ATOMIC) {
 		header.datatype = (uint8_t)any(12);
 		header.op = (uint16_t)any(20);
 		header.atomic.length = any(20) * 8;
@@ -169,7 +163,7 @@ static void ask(void)
 
 static void noise(void)
 {
-	struct vfi_wire header;
+	struct vshmem_wire header;
 	for (size_t at = 0; at < sizeof(header); at++)
 		((uint8_t *)&header)[at] = (uint8_t)any(256);
 	deliver((uint32_t)any(PEERS + 2), (uint8_t)any(any(2) ? 24 : 256), &header, any(200), 9);
@@ -250,34 +244,27 @@ static void start(void)
 /* Another process takes a peer's place. */
 static void replace(uint32_t nth)
 {
-	static uint64_t next_nonce = 1000;
 	struct check_peer *peer = &peers[nth];
+	fi_addr_t gone = addresses[nth];
 	bool was_there = peer->nonce != 0;
-	peer->nonce = next_nonce++;
-	peer->state = OPEN;
-	peer_offers(nth, peer->nonce);
 	for (size_t at = 0; at < sent_count;)
 		if (sent[at].peer == nth)
 			sent[at] = sent[--sent_count];
 		else
 			at++;
 	forget_pieces(nth);
-	if (was_there) {
-		give_end(nth);
-		while (!taken())
-			look();
-		must(fi_av_remove(av, &addresses[nth], 1, 0) == 0);
-	} else {
+	if (!was_there) {
 		peer->record = foreign_memory(sizeof(struct vfi_record));
 		peer->memory = foreign_memory(20000);
 	}
-	struct vfi_address address = { .nonce = peer->nonce,
-		.id = nth + 1,
-		.most_bytes = MOST_BYTES,
-		.member = { 0, 1 },
-		.record = (uint32_t)peer->record };
-	memset(address.pool, 7, sizeof(address.pool));
-	must(fi_av_insert(av, &address, 1, &addresses[nth], 0, NULL) == 1);
+	come(nth, peer->record);
+	peer_offers(nth, peer->nonce);
+	if (!was_there)
+		return;
+	give_end(nth);
+	while (!taken())
+		look();
+	must(fi_av_remove(av, &gone, 1, 0) == 0);
 }
 
 static void go(uint64_t steps)
@@ -326,34 +313,17 @@ static void go(uint64_t steps)
 	must(container_of(ep, struct vfi_endpoint, fid)->offers.used == 0);
 }
 
-static void open_all(void)
+static void open_everything(void)
 {
-	struct fi_provider *provider = fi_prov_ini();
-	must(provider);
-	struct fi_info *hints = fi_allocinfo(), *info;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV;
-	hints->domain_attr->mr_mode = VFI_MR_BASIC;
-	must(provider->getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) == 0);
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
-	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
-	must(provider->fabric(info->fabric_attr, &fabric, NULL) == 0);
-	must(fi_domain(fabric, info, &domain, NULL) == 0);
-	must(fi_av_open(domain, &av_attr, &av, NULL) == 0);
-	must(fi_cq_open(domain, &cq_attr, &cq, NULL) == 0);
-	must(fi_endpoint(domain, info, &ep, NULL) == 0);
-	must(fi_ep_bind(ep, &av->fid, 0) == 0);
-	must(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) == 0);
-	must(fi_enable(ep) == 0);
+	look = look_here;
+	open_all(note_sent);
 	own_nonce = container_of(ep, struct vfi_endpoint, fid)->address.nonce;
 	must(fi_open_ops(&domain->fid, FI_VSHMEM_MEMORY_OPS, 0, (void **)&pool_memory, NULL) == 0);
 	for (uint32_t peer = 0; peer < PEERS; peer++)
 		replace(peer);
-	fi_freeinfo(hints);
-	fi_freeinfo(info);
 }
 
-static void close_all(void)
+static void close_everything(void)
 {
 	for (int nth = 0; nth < REGIONS; nth++) {
 		if (!regions[nth].mr)
@@ -364,9 +334,7 @@ static void close_all(void)
 		else
 			must(pool_memory->give_back(domain, regions[nth].memory) == 0);
 	}
-	struct fid *fids[] = { &ep->fid, &cq->fid, &av->fid, &domain->fid, &fabric->fid };
-	for (size_t nth = 0; nth < sizeof(fids) / sizeof(fids[0]); nth++)
-		must(fi_close(fids[nth]) == 0);
+	close_all();
 }
 
 int main(int argc, char **argv)
@@ -374,15 +342,13 @@ int main(int argc, char **argv)
 	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	seed = seed * 0x9e3779b97f4a7c15u | 1;
 	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
-	answers_begin(look);
-	pool_begin(note_sent);
-	open_all();
+	open_everything();
 	do
 		go(20000);
 	while (until ? time(NULL) < until : step < 200000);
 	replace(0);
 	flood(ep, cq, 0, addresses[0]);
-	close_all();
+	close_everything();
 	end_offers();
 	must(copied > 0);
 	printf("%llu steps, %zu operations, of which %zu failed, %zu messages copied: 1 passed, 0 failed\n",

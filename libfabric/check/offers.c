@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pool.h"
+#include "../../transport/check/pool.h"
 
 enum { TEXT = 30000 };
 
@@ -40,7 +40,7 @@ void peer_offers(uint32_t peer, uint64_t nonce)
 static void fill_parts(struct vfi_offer *offer, uint64_t size)
 {
 	uint64_t left = any(10) ? size : any(TEXT);
-	for (uint64_t nth = 0; nth < offer->count && nth < VFI_IOV_LIMIT; nth++) {
+	for (uint64_t nth = 0; nth < offer->count && nth < VSHMEM_PARTS; nth++) {
 		uint64_t bytes = nth + 1 == offer->count ? left : any(left + 1);
 		void *at = any(20) ? text : (void *)(uintptr_t)any(UINT64_MAX);
 		offer->parts[nth] = (struct iovec) { at, bytes };
@@ -48,7 +48,7 @@ static void fill_parts(struct vfi_offer *offer, uint64_t size)
 	}
 }
 
-struct vfi_offer_place any_offer(uint32_t peer, const struct vfi_wire *header, uint64_t receiver)
+struct vfi_offer_place any_offer(uint32_t peer, const struct vshmem_wire *header, uint64_t receiver)
 {
 	uint64_t index = any(VFI_OFFERS);
 	struct vfi_offer *offer = &theirs[peer].table.entries[index];
@@ -57,7 +57,9 @@ struct vfi_offer_place any_offer(uint32_t peer, const struct vfi_wire *header, u
 		.token = any(10) ? header->token : any(1000),
 		.sender = any(20) ? theirs[peer].nonce : any(2000),
 		.receiver = any(20) ? receiver : any(2000),
-		.count = any(2) ? 1 : any(10) ? 1 + any(VFI_IOV_LIMIT) : any(UINT64_MAX) };
+		.count = any(2)   ? 1
+			: any(10) ? 1 + any(VSHMEM_PARTS)
+				  : any(UINT64_MAX) };
 	fill_parts(offer, header->message.size);
 	return (struct vfi_offer_place) {
 		.offers = any(20) ? (uintptr_t)&theirs[peer].table

@@ -16,7 +16,7 @@ struct fid_av *av;
 static struct fi_info *info;
 
 static void was_sent(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes)
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
 {
 	must(sent_count < SENT);
 	sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
@@ -30,7 +30,7 @@ void open_endpoint(void)
 	must(fi_enable(ep) == 0);
 }
 
-void come(uint32_t nth)
+void come(uint32_t nth, int record)
 {
 	static uint64_t next_nonce = 1000;
 	peers[nth].nonce = next_nonce++;
@@ -38,14 +38,16 @@ void come(uint32_t nth)
 	struct vfi_address address = { .nonce = peers[nth].nonce,
 		.id = nth + 1,
 		.most_bytes = MOST_BYTES,
-		.member = { 0, 1 } };
+		.member = { 0, 1 },
+		.record = (uint32_t)record };
 	memset(address.pool, 7, sizeof(address.pool));
 	must(fi_av_insert(av, &address, 1, &addresses[nth], 0, NULL) == 1);
 }
 
-void open_all(void)
+void open_all(void (*called)(
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes))
 {
-	pool_begin(was_sent);
+	pool_begin(called ? called : was_sent);
 	struct fi_provider *provider = fi_prov_ini();
 	must(provider);
 	struct fi_info *hints = fi_allocinfo();
@@ -60,8 +62,6 @@ void open_all(void)
 	must(fi_domain(fabric, info, &domain, NULL) == 0);
 	must(fi_av_open(domain, &av_attr, &av, NULL) == 0);
 	must(fi_cq_open(domain, &cq_attr, &cq, NULL) == 0);
-	for (uint32_t nth = 0; nth < PEERS; nth++)
-		come(nth);
 	open_endpoint();
 }
 
@@ -73,13 +73,27 @@ void close_all(void)
 	fi_freeinfo(info);
 }
 
-void deliver(uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes)
+/* With no room to read into, progress is made and nothing is read. */
+static void progress(void)
 {
 	struct fi_cq_tagged_entry entry;
-	char *payload = calloc(1, bytes + 1);
+	fi_cq_read(cq, &entry, 0);
+}
+void (*look)(void) = progress;
+
+void deliver_bytes(uint32_t lane, uint8_t operation, const struct vshmem_wire *header,
+	const void *payload, uint64_t bytes)
+{
 	give(lane, operation, header, payload, (uint32_t)bytes);
-	free(payload);
-	/* With no room to read into, progress is made and nothing is read. */
 	while (!taken())
-		fi_cq_read(cq, &entry, 0);
+		look();
+}
+
+void deliver(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes,
+	int fill)
+{
+	char *payload = malloc(bytes + 1);
+	memset(payload, fill, bytes);
+	deliver_bytes(lane, operation, header, payload, bytes);
+	free(payload);
 }

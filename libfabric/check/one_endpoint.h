@@ -1,9 +1,9 @@
-/* One endpoint over the stand-in of the pool, and its peers: for ends.c and guess.c. */
+/* One endpoint over the stand-in of the pool, and its peers. */
 #ifndef CHECK_ONE_ENDPOINT_H
 #define CHECK_ONE_ENDPOINT_H
 
 #include "../vshmem_fi.h"
-#include "pool.h"
+#include "../../transport/check/answers.h"
 
 extern struct fid_domain *domain;
 extern struct fid_ep *ep;
@@ -11,13 +11,17 @@ extern struct fid_cq *cq;
 extern struct fid_av *av;
 extern fi_addr_t addresses[PEERS];
 
-void open_all(void);
+/* What is called for each message that is sent; NULL: all are noted. */
+void open_all(void (*was_sent)(
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes));
 void close_all(void);
 /* The endpoint alone, after it was closed. */
 void open_endpoint(void);
-/* Another process takes a peer's place. */
-void come(uint32_t nth);
-/* A message with so many zeros as its payload is there, and is taken. */
-void deliver(uint32_t lane, uint8_t operation, const struct vfi_wire *header, uint64_t bytes);
+/* Another process takes a peer's place; it has a record of this id. */
+void come(uint32_t nth, int record);
+/* A message, which is taken. Meanwhile progress is made, or what a check says. */
+extern void (*look)(void);
+void deliver_bytes(uint32_t lane, uint8_t operation, const struct vshmem_wire *header,
+	const void *payload, uint64_t bytes);
 
 #endif

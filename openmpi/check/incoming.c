@@ -7,8 +7,8 @@
  *
  * In the end all honest answers are given: each operation that was started must have ended once.
  */
+#include "../../transport/check/answers.h"
 #include "library.h"
-#include "../../transport/check/random_steps.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,59 +18,15 @@
 
 uint64_t first_seed, step, seed;
 
-enum { PEERS = 3, OPERATIONS = 1 << 14, SENT = 1 << 13, REGIONS = 8 };
+enum { OPERATIONS = 1 << 14, REGIONS = 8 };
 
-/* A lane takes messages, has no room, or is broken. */
-struct vshmem_lane {
-	uint32_t peer;
-	enum { OPEN, FULL, BROKEN } state;
-};
-static struct vshmem_lane lanes[PEERS];
-/* Requests that have been sent to a peer and not answered honestly. */
-static struct sent {
-	uint32_t peer;
-	struct request request;
-} sent[SENT];
-static size_t sent_count;
-
-int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag)
+/* Of a put in parts the last one is answered. */
+static void note_sent(
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes)
 {
-	static volatile uint8_t sum;
-	must(tag == VSHMEM_TAG && parts[0].iov_len == sizeof(struct request));
-	if (lane->state != OPEN)
-		return lane->state == FULL ? -EAGAIN : -EIO;
-	for (int nth = 0; nth < count; nth++)
-		for (size_t at = 0; at < parts[nth].iov_len; at++)
-			sum += ((const uint8_t *)parts[nth].iov_base)[at];
-	struct request request;
-	memcpy(&request, parts[0].iov_base, sizeof(request));
-	if (request.what != REPLY) {
-		if (sent_count == SENT)
-			return -EAGAIN;
-		sent[sent_count++] = (struct sent) { lane->peer, request };
-	}
-	return 0;
-}
-
-int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender)
-{
-	(void)port;
-	if (lane >= PEERS + 1)
-		return -ENOENT;
-	/* The last one does not tell where it may be answered. */
-	*sender = (struct vshmem_sender) { .port = { .nonce = lane + 1,
-						   .id = lane < PEERS ? lane + 1 : 0 } };
-	return 0;
-}
-
-int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
-	uint64_t mark, vshmem_lane **lane)
-{
-	(void)pool, (void)own, (void)mark;
-	if (to->nonce == 0 || to->nonce > PEERS)
-		return -ENOENT;
-	*lane = &lanes[to->nonce - 1];
-	return 0;
+	bool answered = operation != VSHMEM_PUT || (header->flags & VSHMEM_WIRE_ACK);
+	if (operation != VSHMEM_ANSWER && answered)
+		sent[sent_count++] = (struct sent) { peer, operation, *header, bytes };
 }
 
 bool vshmem_makes_progress(void) { return any(8) == 0; }
@@ -129,7 +85,7 @@ static void start(void)
 			  MCA_BTL_ATOMIC_MAX, 1, flags, 0, done, operation, NULL);
 	if (rc != OPAL_SUCCESS) {
 		must(rc == OPAL_ERR_OUT_OF_RESOURCE || rc == OPAL_ERR_UNREACH
-		        || (rc == OPAL_ERR_NOT_SUPPORTED && whats == 4));
+			|| (rc == OPAL_ERR_NOT_SUPPORTED && whats == 4));
 		must(operation->state == STARTED);
 		operation->state = UNUSED;
 		started--;
@@ -139,26 +95,14 @@ static void start(void)
 }
 
 /* A text of exactly its size, as it lies in a ring. */
-static void deliver(uint32_t lane, const struct request *request, uint64_t data, uint64_t bytes)
+void deliver(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, uint64_t bytes,
+	int fill)
 {
-	char *text = malloc(bytes ? bytes : 1);
-	memset(text, (int)data, bytes);
-	memcpy(text, request, bytes < sizeof(*request) ? bytes : sizeof(*request));
-	vshmem_one_sided_arrived(lane, text, (uint32_t)bytes);
+	char *text = malloc(sizeof(*header) + bytes);
+	memcpy(text, header, sizeof(*header));
+	memset(text + sizeof(*header), fill, bytes);
+	vshmem_one_sided_arrived(lane, operation, text, (uint32_t)(sizeof(*header) + bytes));
 	free(text);
-}
-
-static void mutate(struct request *request)
-{
-	for (uint64_t times = any(4); times > 0; times--) {
-		uint8_t *bytes = (uint8_t *)request;
-		switch (any(4)) {
-		case 0: bytes[any(sizeof(*request))] ^= (uint8_t)(1u << any(8)); break;
-		case 1: bytes[any(sizeof(*request))] = (uint8_t)any(256); break;
-		case 2: request->bytes = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3: request->token = (request->token & ~UINT64_C(0xfff)) | any(4096); break;
-		}
-	}
 }
 
 static void answer(bool honest)
@@ -167,21 +111,17 @@ static void answer(bool honest)
 		return;
 	size_t nth = any(sent_count);
 	struct sent was = sent[nth];
-	struct request reply = reply_to(&was.request);
+	struct vshmem_wire reply = { .answered = was.operation, .token = was.header.token };
 	if (honest) {
 		sent[nth] = sent[--sent_count];
-		reply.status = any(20) == 0;
-		deliver(was.peer, &reply, 1,
-			sizeof(reply)
-		                + (was.request.what == GET && !reply.status ? reply.bytes : 0));
+		answer_request(&was);
 		/* A second time. */
 		if (any(4) == 0)
-			deliver(was.peer, &reply, 1,
-				sizeof(reply) + (was.request.what == GET ? reply.bytes : 0));
+			answer_request(&was);
 		return;
 	}
 	mutate(&reply);
-	deliver((uint32_t)any(PEERS + 2), &reply, any(256), sizeof(reply) + any(500));
+	deliver((uint32_t)any(PEERS + 2), VSHMEM_ANSWER, &reply, any(500), (int)any(256));
 }
 
 static struct region {
@@ -210,68 +150,54 @@ static void give_or_take(void)
 static void ask(void)
 {
 	const struct region *region = &regions[any(REGIONS)];
-	struct request request = { .what = (uint8_t)(1 + any(4)),
-		.op = (uint16_t)(any(2) ? MCA_BTL_ATOMIC_ADD : any(64)),
-		.flags = any(2) ? MCA_BTL_ATOMIC_FLAG_32BIT : 0,
-		.token = any(UINT64_MAX) };
-	request.bytes = request.what >= ATOMIC ? request.flags ? 4 : 8
-					       : any(any(10) ? 300 : 100000);
+	uint8_t tag = (uint8_t)(VSHMEM_PUT + any(3));
+	struct vshmem_wire request = { .flags = (uint8_t)any(16), .token = any(UINT64_MAX) };
+	uint64_t data = any(any(10) ? 300 : 30000);
+	request.get.length = any(any(10) ? 300 : 100000);
+	if (tag == VSHMEM_ATOMIC) {
+		request.datatype = (uint8_t)any(12);
+		request.op = (uint16_t)any(20);
+		request.atomic.length = any(4) * 8;
+		data = request.op >= VSHMEM_WIRE_SWAP_IF ? 2 * request.atomic.length
+							 : request.atomic.length;
+	}
 	if (region->handle) {
-		request.slot = region->handle->slot;
-		request.key = region->handle->key;
-		request.address = (uint64_t)(uintptr_t)region->memory
-		        + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
-		if (request.what >= ATOMIC && any(2))
-			request.address &= ~UINT64_C(7);
+		request.get.key = (uint64_t)region->handle->slot << 32 | region->handle->key;
+		request.get.address = (uint64_t)(uintptr_t)region->memory
+			+ (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
+		if (tag == VSHMEM_ATOMIC && any(2))
+			request.get.address &= ~UINT64_C(7);
 	}
 	if (any(3) == 0)
 		mutate(&request);
-	uint64_t data = request.what == PUT && request.bytes < 200000 ? request.bytes : 0;
-	deliver((uint32_t)any(PEERS + 2), &request, any(256),
-		sizeof(request) + (any(10) ? data : any(600)));
+	deliver((uint32_t)any(PEERS + 2), tag, &request,
+		tag == VSHMEM_GET ? 0
+			: any(10) ? data
+				  : any(600),
+		(int)any(256));
 }
 
 static void noise(void)
 {
-	uint8_t text[sizeof(struct request)];
-	for (size_t at = 0; at < sizeof(text); at++)
-		text[at] = (uint8_t)any(256);
-	if (any(2))
-		text[0] = (uint8_t)any(7);
-	struct request request;
-	memcpy(&request, text, sizeof(request));
-	deliver((uint32_t)any(PEERS + 2), &request, any(256), any(200));
-}
-
-static void progress(void)
-{
-	vshmem_endpoint *endpoint;
-	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
-	vshmem_one_sided_waiting(endpoint);
-}
-
-static void open_all(void)
-{
-	for (uint32_t peer = 0; peer < PEERS; peer++) {
-		lanes[peer] = (struct vshmem_lane) { peer, OPEN };
-		struct vshmem_address port = { .nonce = peer + 1, .id = peer + 1 };
-		endpoints[peer] = vshmem_endpoint_open(&port);
-		must(endpoints[peer]);
-	}
+	struct vshmem_wire request;
+	for (size_t at = 0; at < sizeof(request); at++)
+		((uint8_t *)&request)[at] = (uint8_t)any(256);
+	vshmem_one_sided_arrived(0, VSHMEM_PUT, &request, (uint32_t)any(sizeof(request)));
+	deliver((uint32_t)any(PEERS + 2), (uint8_t)(VSHMEM_PUT + any(16)), &request, any(200), 9);
 }
 
 /* A peer is gone, and another with the same number comes. */
 static void replace(uint32_t peer)
 {
-	lanes[peer].state = BROKEN;
+	peers[peer].state = BROKEN;
 	vshmem_one_sided_fail(endpoints[peer]);
 	for (size_t nth = 0; nth < sent_count;)
 		if (sent[nth].peer == peer)
 			sent[nth] = sent[--sent_count];
 		else
 			nth++;
-	lanes[peer].state = OPEN;
-	endpoints[peer]->broken = false;
+	peers[peer].state = OPEN;
+	endpoints[peer]->peer.error = 0;
 }
 
 static void go(uint64_t steps)
@@ -291,24 +217,24 @@ static void go(uint64_t steps)
 		else if (choice < 88)
 			give_or_take();
 		else if (choice < 96)
-			progress();
+			vshmem_one_sided_waiting();
 		else if (any(300) == 0)
 			replace((uint32_t)any(PEERS));
 		else
-			lanes[any(PEERS)].state = any(3) ? OPEN : any(200) ? FULL : BROKEN;
+			peers[any(PEERS)].state = any(3) ? OPEN : any(200) ? FULL : BROKEN;
 		for (uint32_t peer = 0; peer < PEERS; peer++)
-			if (endpoints[peer]->broken && any(20) == 0)
+			if (endpoints[peer]->peer.error && any(20) == 0)
 				replace(peer);
 	}
 	/* All is answered: all ends. */
 	for (int turn = 0; started != ended; turn++) {
 		must(turn < 100000);
 		for (uint32_t peer = 0; peer < PEERS; peer++) {
-			if (endpoints[peer]->broken)
+			if (endpoints[peer]->peer.error)
 				replace(peer);
-			lanes[peer].state = OPEN;
+			peers[peer].state = OPEN;
 		}
-		progress();
+		vshmem_one_sided_waiting();
 		for (size_t count = sent_count; count > 0; count--)
 			answer(true);
 	}
@@ -319,8 +245,8 @@ int main(int argc, char **argv)
 	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	seed = seed * 0x9e3779b97f4a7c15u | 1;
 	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
-	must(open_module());
-	open_all();
+	pool_begin(note_sent);
+	open_module(endpoints);
 	do
 		go(20000);
 	while (until ? time(NULL) < until : step < 200000);

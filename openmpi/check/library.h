@@ -1,29 +1,10 @@
-/* The library, as far as checks of btl/vshmem without a pool need it, and its messages as they are
- * on the wire (one_sided.c). What a lane takes is each check's own. */
+/* What checks of btl/vshmem need beside a pool's stand-in (../../transport/check/pool.h). */
 #pragma once
 
+#include "../../transport/check/pool.h"
 #include "btl_vshmem.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-
-struct request {
-	uint8_t what, status;
-	uint16_t op;
-	uint32_t flags, slot, key;
-	uint64_t address, bytes, operand[2], token;
-};
-enum { PUT = 1, GET, ATOMIC, SWAP_IF, REPLY };
-
 struct vshmem_btl vshmem_btl;
-
-uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane)
-{
-	(void)lane;
-	return 1 << 20;
-}
-
-void vshmem_lane_close(vshmem_lane *lane) { (void)lane; }
 
 void vshmem_say(const char *format, ...) { (void)format; }
 
@@ -39,23 +20,21 @@ int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t
 	abort();
 }
 
-static inline struct request reply_to(const struct request *request)
-{
-	struct request reply = *request;
-	reply.what = REPLY;
-	reply.op = request->what;
-	return reply;
-}
-
-/* The module without memory of a pool. */
-static inline bool open_module(void)
+/* The module without memory of a pool, and endpoints for its peers. */
+static inline void open_module(vshmem_endpoint *endpoints[PEERS])
 {
 	vshmem_btl.base = malloc(1);
 	vshmem_btl.bytes = 0;
-	vshmem_btl.super.btl_max_send_size = 32760;
+	vshmem_btl.super.btl_max_send_size = MOST_BYTES;
 	OBJ_CONSTRUCT(&vshmem_btl.lock, opal_mutex_t);
 	OBJ_CONSTRUCT(&vshmem_btl.endpoints, opal_list_t);
-	return vshmem_one_sided_open();
+	must(vshmem_one_sided_open());
+	for (uint32_t peer = 0; peer < PEERS; peer++) {
+		peers[peer].nonce = peer + 1;
+		struct vshmem_address port = { .nonce = peer + 1, .id = peer + 1 };
+		endpoints[peer] = vshmem_endpoint_open(&port);
+		must(endpoints[peer]);
+	}
 }
 
 static inline void close_module(void)

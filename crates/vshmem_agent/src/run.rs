@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use vshmem_ipc::JoinError;
+use vshmem_ipc::{JoinError, Lease};
 use vshmem_link::measure_rates;
 use vshmem_session::{Role, RoleLock, Session, SessionError};
 
@@ -84,12 +84,13 @@ fn run_once(wanted: &AgentOptions, lock: RoleLock) -> Result<Outcome, AgentError
     let session = Session::join(wanted.find()?)?;
     let pool = Arc::clone(session.client().pool());
     let domain = session.client().domain();
-    let ending = watch(&session, &lock, &wanted.path, wanted.stay)?;
+    let mut lease = Lease::default();
+    let ending = watch(&session, &lock, &wanted.path, wanted.stay, &mut lease)?;
     if ending == Ending::Evicted {
         // What lies in our slots is not ours any more.
         return Ok(Outcome::Evicted);
     }
-    let _ = session.client().renew_lease(0);
+    let _ = session.client().renew_lease(0, &mut lease);
     let _ = session.leave();
     vshmem_link::remove_notice_marks(&pool.superblock().uuid, false);
     drop(lock);
@@ -104,9 +105,10 @@ fn watch(
     lock: &RoleLock,
     path: &Path,
     stay: Stay,
+    lease: &mut Lease,
 ) -> Result<Ending, AgentError> {
     let this_client = session.client();
-    this_client.renew_lease(std::process::id()).map_err(|_| AgentError::Corrupt)?;
+    this_client.renew_lease(std::process::id(), lease).map_err(|_| AgentError::Corrupt)?;
     this_client.guard_waiters();
     let notifier = Notifier::start(session);
     report_up();
@@ -123,7 +125,7 @@ fn watch(
             scope.spawn(move || cleaner::clean_until_closed(session, &wakeups));
             wake
         });
-        let ending = Watch::new(session, lock, path, stay, wake, notifier.as_ref()).run();
+        let ending = Watch::new(session, lock, path, stay, wake, notifier.as_ref()).run(lease);
         if let Some(notifier) = &notifier {
             notifier.end();
         }

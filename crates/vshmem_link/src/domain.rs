@@ -1,7 +1,11 @@
 //! What tells this domain from others.
 
-use rustix::fs::stat;
+use std::io::Write;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, fstat, open, stat};
 use rustix::io::Errno;
+use vshmem_mem::not_copied;
 
 use crate::process::process_start;
 
@@ -33,6 +37,9 @@ impl DomainFacts {
 
 /// Written by the operator of the domain: its name.
 const NAME_FILE: &str = "/run/vshmem/domain";
+/// Written by the agent of a machine of which there are copies: 16 bytes that no other copy has. It
+/// goes with the boot, as the boot id does.
+const APART_FILE: &str = "/run/vshmem/apart";
 /// Inode of the initial PID namespace (include/linux/proc_ns.h).
 pub(crate) const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;
 
@@ -54,18 +61,49 @@ pub struct Anonymous {
 /// # Errors
 /// When /proc does not show them: two domains that show nothing would be taken for one.
 pub fn domain_facts() -> Result<DomainFacts, Anonymous> {
-    let (boot_id, pid_namespace) = (boot_id()?, pid_namespace()?);
+    let (mut boot_id, pid_namespace) = (boot_id()?, pid_namespace()?);
     let initial = pid_namespace == INITIAL_PID_NAMESPACE || pid_namespace == 0;
     let given = read_line(NAME_FILE).map(|name| name.trim().to_owned());
-    let (name, named) = match given.ok().filter(|name| !name.is_empty()) {
+    let (mut name, mut named) = match given.ok().filter(|name| !name.is_empty()) {
         Some(name) => (name, true),
         None => {
             let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
             if initial { (host, false) } else { (format!("{host}:{pid_namespace}"), false) }
         }
     };
+    if let Some(apart) = apart() {
+        boot_id.iter_mut().zip(apart).for_each(|(byte, other)| *byte ^= other);
+        // All copies were given one name: it tells nothing now.
+        (name, named) = (format!("{}~{:02x}{:02x}", cut(&name, 26), apart[0], apart[1]), false);
+    }
     let born = if initial { 0 } else { process_start(1) };
-    Ok(DomainFacts { boot_id, pid_namespace, born, name: cut(&name), named })
+    Ok(DomainFacts { boot_id, pid_namespace, born, name: cut(&name, 31), named })
+}
+
+/// What distinguishes this machine from its copies, once it is known that there are some. Of a file
+/// that others than root may write nothing is believed.
+fn apart() -> Option<[u8; 16]> {
+    let file = open(APART_FILE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let about = fstat(&file).ok()?;
+    let mut bytes = [0; 16];
+    let is_roots = about.st_uid == 0 && about.st_mode & 0o022 == 0;
+    (is_roots && rustix::io::read(&file, &mut bytes).ok()? == bytes.len()).then_some(bytes)
+}
+
+/// There are copies of this machine, and each is a domain of its own from now on: for root alone.
+/// Processes that joined before remain in the domain that they joined.
+///
+/// # Errors
+/// When the file cannot be written that says so.
+pub fn go_apart() -> std::io::Result<()> {
+    let folder = Path::new(APART_FILE).parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(folder)?;
+    let new = folder.join(format!(".apart-{}", std::process::id()));
+    let mut file = std::fs::File::create(&new)?;
+    let words = [not_copied(), not_copied()].map(u64::to_ne_bytes);
+    file.write_all(words.as_flattened())?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
+    std::fs::rename(&new, APART_FILE)
 }
 
 fn boot_id() -> Result<[u8; 16], Anonymous> {
@@ -96,15 +134,14 @@ pub(crate) fn pid_namespace() -> Result<u32, Anonymous> {
 /// Reads a short file by system calls alone. A program may have replaced libc's `stat` by one that
 /// itself makes System V calls (fakeroot), and this runs while the first such call is answered.
 fn read_line(path: &str) -> Result<String, Errno> {
-    use rustix::fs::{Mode, OFlags};
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = [0u8; 256];
     let length = rustix::io::read(&file, &mut bytes)?;
     String::from_utf8(bytes[..length].to_vec()).map_err(|_| Errno::ILSEQ)
 }
 
-fn cut(name: &str) -> String {
-    let mut end = name.len().min(31);
+fn cut(name: &str, bytes: usize) -> String {
+    let mut end = name.len().min(bytes);
     while !name.is_char_boundary(end) {
         end -= 1;
     }

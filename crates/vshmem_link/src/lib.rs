@@ -46,7 +46,7 @@ mod xen;
 pub use atomics::{Atomics, loses_changes};
 pub use dax::Dax;
 pub use discovery::{devices, open};
-pub use domain::{Anonymous, DomainFacts, domain_facts};
+pub use domain::{Anonymous, DomainFacts, domain_facts, go_apart};
 pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use gathered::{gather_mappings, next_place};
 pub use guide::guide;

@@ -35,6 +35,7 @@ mod map;
 mod mapping;
 #[cfg(not(loom))]
 mod nodes;
+mod not_copied;
 #[cfg(not(loom))]
 mod own_descriptors;
 #[cfg(not(loom))]
@@ -83,6 +84,7 @@ pub use mapping::{
 };
 #[cfg(not(loom))]
 pub use nodes::{PageNodes, PagesByNode, current_node, on_nodes, pages_by_node, place_pages};
+pub use not_copied::not_copied;
 #[cfg(not(loom))]
 pub use own_descriptors::with_own_descriptors;
 #[cfg(not(loom))]

@@ -64,7 +64,8 @@ pub struct DomainSlot {
     pub boot_id: [RawCell; 4],
     /// Inode of the PID namespace, low half.
     pub pid_namespace: RawCell,
-    /// Raised about once a second by the agent: the lease. Readers watch it change.
+    /// Changed about once a second by the agent, by what no copy of its machine comes to as well:
+    /// the lease. Readers watch it change.
     pub lease: RawCell,
     /// Seconds since 1970 when the agent last renewed the lease.
     pub renewed: RawCell,

@@ -97,7 +97,7 @@ static void announce(const struct victim *victim, uint64_t token, uint64_t size,
 	struct operation done = { 0 };
 	uint64_t word;
 	struct order order = { .operation = VFI_READY_TO_SEND,
-		.header = { .flags = VFI_WIRE_TAGGED,
+		.header = { .flags = VSHMEM_WIRE_TAGGED,
 			.message = { .size = size, .tag = victim->tag },
 			.token = token },
 		.bytes = bytes };

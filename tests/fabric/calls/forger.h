@@ -10,7 +10,7 @@
 struct order {
 	int to;
 	uint8_t operation;
-	struct vfi_wire header;
+	struct vshmem_wire header;
 	uint32_t bytes; /* of the payload */
 	uint64_t payload[3];
 };

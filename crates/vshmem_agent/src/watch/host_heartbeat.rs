@@ -73,6 +73,6 @@ fn foreign_domains(this_client: &Client) -> Result<Vec<ForeignDomain>, Errno> {
 
 /// Where the administrator of a guest looks. Only root may; the refusals that follow say it as
 /// well.
-fn note_in_kernel_log(line: &str) {
+pub(super) fn note_in_kernel_log(line: &str) {
     let _ = std::fs::write("/dev/kmsg", line);
 }

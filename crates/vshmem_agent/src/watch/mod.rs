@@ -10,5 +10,6 @@ mod namespaces;
 mod period;
 mod round;
 mod silent_domains;
+mod twins;
 
 pub use round::{Ending, Watch};

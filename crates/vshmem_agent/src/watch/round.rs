@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use vshmem_ipc::{Client, Errno, LocalClient};
+use vshmem_ipc::{Client, Errno, Lease, LocalClient};
 use vshmem_link::Link;
 use vshmem_session::{Role, RoleLock, Session};
 
@@ -15,6 +15,7 @@ use super::host_heartbeat::HostHeartbeat;
 use super::namespaces::Namespaces;
 use super::period::ROUND;
 use super::silent_domains::SilentDomains;
+use super::twins;
 use crate::cleaner::CleanerHandle;
 use crate::notify::Notifier;
 use crate::stay::Stay;
@@ -98,9 +99,9 @@ impl<'a> Watch<'a> {
     }
 
     /// Makes rounds until there is a reason to end.
-    pub fn run(mut self) -> Ending {
+    pub fn run(mut self, lease: &mut Lease) -> Ending {
         loop {
-            match self.round() {
+            match self.round(lease) {
                 Ok(None) => self.sleep(),
                 Ok(Some(ending)) => return ending,
                 Err(_) => return Ending::Broken,
@@ -108,12 +109,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn round(&mut self) -> Result<Option<Ending>, Errno> {
+    fn round(&mut self, lease: &mut Lease) -> Result<Option<Ending>, Errno> {
         let this_client = self.this_client;
+        // Before all else: what a copy has evicted shows as evicted, too. A member that writes this
+        // word of a host's domain would have all its programs cut off, and a host is not copied.
+        if !this_client.renew_lease(std::process::id(), lease)? && !self.on_host {
+            twins::part(this_client);
+            return Ok(Some(Ending::Evicted));
+        }
         if !this_client.is_active_member()? {
             return Ok(Some(Ending::Evicted));
         }
-        this_client.renew_lease(std::process::id())?;
         this_client.publish_address()?;
         if let Some(notifier) = self.notifier {
             notifier.round()?;

@@ -9,7 +9,8 @@ use vshmem_wire::ClientId;
 use crate::api::errno::answer;
 use crate::client::fork::{self, ChildSlot};
 use crate::client::join::{self, JoinError};
-use crate::client::{lease, leave};
+use crate::client::lease::{self, Lease};
+use crate::client::leave;
 use crate::context::Context;
 use crate::context::wait_file::WaitFile;
 use crate::context::wait_policy::WaitPolicy;
@@ -207,12 +208,13 @@ impl Client {
         lease::renounce_agent(&self.context)
     }
 
-    /// Renews this domain's lease; for the agent.
+    /// Renews this domain's lease; for the agent, which has held it since it began. False: another
+    /// agent has written it meanwhile, which is in a copy of this machine.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.
-    pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
-        answer(self.pool(), lease::renew_lease(&self.context, agent_pid))
+    pub fn renew_lease(&self, agent_pid: u32, held: &mut Lease) -> Result<bool, Errno> {
+        answer(self.pool(), lease::renew_lease(&self.context, agent_pid, held))
     }
 
     /// Whether this domain is still an active member: it may have been evicted while it

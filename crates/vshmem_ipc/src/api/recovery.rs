@@ -107,6 +107,15 @@ impl Client {
         answer(self.pool(), domain::evict_domain(&self.context, domain))
     }
 
+    /// Evicts this domain, which processes of several machines believe to be theirs: copies of one.
+    /// Its name is taken from it, so that the end of one of them is not taken for the end of all.
+    ///
+    /// # Errors
+    /// As [`Client::reap_domain`].
+    pub fn evict_twins(&self) -> Result<(), Errno> {
+        answer(self.pool(), domain::evict_twins(&self.context))
+    }
+
     /// As [`Client::evict_domain`], unless the slot has been taken anew since it had this boot
     /// epoch.
     ///

@@ -1,6 +1,6 @@
 //! The lease of this domain and its agent.
 
-use vshmem_mem::{Ordering, seconds_now};
+use vshmem_mem::{Ordering, not_copied, seconds_now};
 use vshmem_sync::{Fault, claim_cell, load_value};
 use vshmem_wire::{AGENT_STARTER, DomainSlot, field};
 
@@ -48,11 +48,30 @@ pub(crate) fn renounce_agent(context: &Context) {
     let _ = renounce();
 }
 
-/// Renews this domain's lease; for the agent.
-pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failure> {
-    let renew = || -> Result<(), Fault> {
+/// A domain's lease, as its agent holds it: what the agent has written last. No other process
+/// writes that word.
+#[derive(Debug, Default)]
+pub struct Lease(Option<u32>);
+
+/// Renews this domain's lease; for the agent. False: another agent has written it, which is in a
+/// copy of this machine. It finds what is written now, and so learns of this one.
+pub(crate) fn renew_lease(
+    context: &Context,
+    agent_pid: u32,
+    held: &mut Lease,
+) -> Result<bool, Failure> {
+    let mut renew = || -> Result<bool, Fault> {
         let slot = context.pool.layout().domains.row(context.domain())?;
         let map = context.pool.map();
+        let lease = field!(slot, DomainSlot, lease);
+        let before = load_value(map, lease)?;
+        // Two copies that counted would write the same.
+        let now = before.wrapping_add(not_copied() as u32 | 1);
+        let ours = claim_cell(map, lease, before, now)? && held.0.is_none_or(|was| was == before);
+        if !ours {
+            return Ok(false);
+        }
+        held.0 = Some(now);
         for (at, value) in [
             (field!(slot, DomainSlot, renewed), seconds_now()),
             (field!(slot, DomainSlot, agent), agent_pid),
@@ -62,10 +81,7 @@ pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failu
                 claim_cell(map, at, before, value)?;
             }
         }
-        let lease = field!(slot, DomainSlot, lease);
-        let before = load_value(map, lease)?;
-        claim_cell(map, lease, before, before.wrapping_add(1))?;
-        Ok(())
+        Ok(true)
     };
     renew().map_err(Failure::from)
 }

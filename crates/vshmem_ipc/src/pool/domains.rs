@@ -177,6 +177,14 @@ pub(crate) fn seek(
     Ok(Seek::Taken(index))
 }
 
+/// Gives a domain a name.
+pub(crate) fn rename(txn: &mut Txn<'_>, slot: Place<DomainSlot>, name: &str) -> Result<(), Fault> {
+    for (i, word) in name_words(name).iter().enumerate() {
+        txn.update(field!(slot, DomainSlot, name).element(i as u64), *word)?;
+    }
+    Ok(())
+}
+
 /// Gives a slot to a domain, with a new boot epoch.
 fn write_domain(
     txn: &mut Txn<'_>,
@@ -184,15 +192,13 @@ fn write_domain(
     identity: &DomainIdentity,
     now: u32,
 ) -> Result<(), Fault> {
-    let (boot, name) = (words(&identity.boot_id), name_words(&identity.name));
+    let boot = words(&identity.boot_id);
     let epoch = txn.get(field!(slot, DomainSlot, epoch))?;
     txn.set(field!(slot, DomainSlot, epoch), epoch.wrapping_add(1))?;
     for (i, word) in boot.iter().enumerate() {
         txn.update(field!(slot, DomainSlot, boot_id).element(i as u64), *word)?;
     }
-    for (i, word) in name.iter().enumerate() {
-        txn.update(field!(slot, DomainSlot, name).element(i as u64), *word)?;
-    }
+    rename(txn, slot, &identity.name)?;
     txn.update(field!(slot, DomainSlot, pid_namespace), identity.pid_namespace)?;
     txn.update_word(field!(slot, DomainSlot, born), identity.born)?;
     txn.update(field!(slot, DomainSlot, renewed), now)?;

@@ -51,6 +51,19 @@ pub(crate) fn evict_domain(context: &Context, domain: u32) -> Result<(), Failure
     evict_epoch(context, domain, context.pool().epoch_of(domain)?)
 }
 
+/// Evicts the domain of this process, which is that of several machines: copies of one. One of them
+/// may boot again under its name, and the others still have its memory: so the slot gets another.
+pub(crate) fn evict_twins(context: &Context) -> Result<(), Failure> {
+    let (pool, domain) = (context.pool(), context.domain());
+    let slot_guard = context.slot_guard()?;
+    let name = format!("twins of {}", domains::name_of(pool, domain)?);
+    with_lock(context.lock_context_of(&slot_guard), pool.registry_lock(), "evict-twins", |txn| {
+        domains::rename(txn, pool.layout().domains.row(domain)?, &name)
+    })?;
+    drop(slot_guard);
+    evict_domain(context, domain)
+}
+
 /// As `evict_domain`, unless the slot has been taken anew since it had this boot epoch.
 pub(crate) fn evict_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;

@@ -302,8 +302,10 @@ pub(crate) fn wait_result(context: &Context, slot_guard: &SlotGuard<'_>) -> Resu
     let wait = load_value(map, wait_at)?;
     let state = WaitState::of(wait);
     if state == Some(WaitState::Idle) {
-        // A signal handler has taken this waiter off its wait queue as it was entered.
-        return Ok(Woken::Interrupted);
+        // A signal handler has taken this waiter off its wait queue as it was entered; or the
+        // thread that evicted this domain has.
+        let is_member = context.is_in_active_domain()?;
+        return if is_member { Ok(Woken::Interrupted) } else { Err(Fault::Evicted) };
     }
     let result = load_value(map, field!(at, ThreadSlot, result))?;
     vshmem_sync::claim_cell(map, wait_at, wait, WaitState::Idle.number())?;

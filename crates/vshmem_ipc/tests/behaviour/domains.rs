@@ -1,5 +1,5 @@
 use crate::fixture::*;
-use vshmem_ipc::{Client, DomainIdentity, Errno, WakeScope};
+use vshmem_ipc::{Client, DomainIdentity, Errno, Lease, WakeScope};
 use vshmem_mem::Ordering;
 use vshmem_wire::{ClientState, DomainSlot, DomainState, field};
 
@@ -232,17 +232,21 @@ fn an_evicted_domain_is_refused_until_its_death_is_confirmed() {
 fn a_client_that_evicts_its_own_domain_leaves_no_other_client_of_it_asleep() {
     let pool = pool();
     let me = join_in(&pool, "a", 10);
-    let set = me.set(2);
+    let (set, queue) = (me.set(2), me.queue());
     let [before, agent, after] = [20, 21, 22].map(|pid| join_in(&pool, "b", pid));
     for client in [&before, &agent, &after] {
         client.op(set, &[undone(up(1))]).unwrap();
     }
     std::thread::scope(|scope| {
         let waiters = [&before, &after].map(|client| scope.spawn(|| client.op(set, &[down(0)])));
-        until("asleep", || asleep(&pool) == 2);
+        let receivers = [&before, &after].map(|client| scope.spawn(|| client.receive(queue, 0)));
+        until("asleep", || asleep(&pool) == 4);
         agent.evict_domain(agent.domain()).unwrap();
         for waiter in waiters {
             assert_eq!(waiter.join().unwrap(), Err(Errno::IO));
+        }
+        for receiver in receivers {
+            assert_eq!(receiver.join().unwrap(), Err(Errno::IO));
         }
     });
     assert_eq!((me.value(set, 1), me.waiters(set, 0, false)), (0, 0));
@@ -252,6 +256,38 @@ fn a_client_that_evicts_its_own_domain_leaves_no_other_client_of_it_asleep() {
     sound(&pool);
     me.reap_domain(agent.domain()).unwrap();
     me.set_remove(set, &ROOT).unwrap();
+    me.queue_remove(queue, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+/// Two agents of one domain are in copies of one machine: nobody else writes the lease. The first
+/// that looks notices the other, and the other that it was noticed.
+#[test]
+fn an_agent_notices_one_in_a_copy_of_its_machine() {
+    let pool = pool();
+    let me = join_in(&pool, "a", 10);
+    let (first, second) = (join_in(&pool, "b", 20), join_in(&pool, "b", 21));
+    let (mut one, mut two) = (Lease::default(), Lease::default());
+    for _ in 0..3 {
+        assert_eq!(first.renew_lease(20, &mut one), Ok(true));
+    }
+    // Both go on from the same snapshot: they have written the same, and write now.
+    assert_eq!(second.renew_lease(20, &mut two), Ok(true));
+    assert_eq!(first.renew_lease(20, &mut one), Ok(false));
+    first.evict_twins().unwrap();
+    assert_eq!(second.renew_lease(20, &mut two), Ok(false), "though it is evicted");
+    second.evict_twins().unwrap_err();
+    let rows = pool.domains().unwrap();
+    let row = rows.iter().find(|row| row.index == first.domain()).unwrap();
+    assert_eq!((row.state, row.name.as_str()), (DomainState::Evicted, "twins of b"));
+    // A copy that boots again under its name does not end the others.
+    let named = DomainIdentity { boot_id: [9; 16], named: true, ..domain("b") };
+    let again = Client::join(pool.clone(), &named, process(1), None, WakeScope::Kernel).unwrap();
+    assert_ne!(again.domain(), first.domain());
+    assert_eq!(pool.domains().unwrap().iter().filter(|row| row.name == "twins of b").count(), 1);
+    again.leave().unwrap();
+    sound(&pool);
+    me.reap_domain(first.domain()).unwrap();
     empty(&pool, &me);
 }
 

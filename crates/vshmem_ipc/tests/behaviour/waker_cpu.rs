@@ -4,6 +4,7 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, getpid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use vshmem_ipc::Lease;
 use vshmem_sync::WakerCpu;
 
 use crate::fixture::{join, join_in, pool};
@@ -36,7 +37,7 @@ fn waker_cpu(clients: &[u32], agent: u32) -> WakerCpu {
     let pool = pool();
     let me = join(&pool, getpid().as_raw_nonzero().get() as u32);
     let _others: Vec<_> = clients.iter().map(|pid| join(&pool, *pid)).collect();
-    me.renew_lease(agent).expect("a lease");
+    me.renew_lease(agent, &mut Lease::default()).expect("a lease");
     me.waker_cpu()
 }
 

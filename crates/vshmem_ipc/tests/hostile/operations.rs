@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use vshmem_ipc::{
-    Claimed, Client, Kind, LockClass, LockMode, LockOwner, LockRange, LockRequest, Pool, Receive,
-    Wait,
+    Claimed, Client, Kind, Lease, LockClass, LockMode, LockOwner, LockRange, LockRequest, Pool,
+    Receive, Wait,
 };
 use vshmem_mem::{Clock, Deadline, signals_handled};
 
@@ -280,7 +280,11 @@ pub const ALL: &[Operation] = &[
         }
     }),
     ("agent", |s| {
-        let _ = (s.me.renew_lease(9), s.me.is_active_member(), s.me.must_start_agent(|_| false));
+        let _ = (
+            s.me.renew_lease(9, &mut Lease::default()),
+            s.me.is_active_member(),
+            s.me.must_start_agent(|_| false),
+        );
         let _ = s.me.free_joining_slots(s.me.domain(), &|_| true);
         s.me.wake_every_waiter();
         s.me.interrupt();

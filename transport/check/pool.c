@@ -41,10 +41,10 @@ static struct {
 } next;
 
 static void (*was_sent)(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes);
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes);
 
 void pool_begin(void (*called)(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes))
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes))
 {
 	was_sent = called;
 	arena = aligned_alloc(4096, (size_t)SLOTS * SLOT_BYTES);
@@ -190,7 +190,7 @@ void vshmem_port_address(const vshmem_port *port, struct vshmem_address *address
 	*address = (struct vshmem_address) { UINT64_MAX, 1000, MOST_BYTES };
 }
 
-void give(uint32_t lane, uint8_t operation, const struct vfi_wire *header, const void *payload,
+void give(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, const void *payload,
 	uint32_t bytes)
 {
 	next.state = 1;
@@ -284,7 +284,7 @@ int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t
 {
 	static volatile uint8_t sum;
 	uint32_t bytes = 0;
-	must(parts[0].iov_len == sizeof(struct vfi_wire));
+	must(parts[0].iov_len == sizeof(struct vshmem_wire));
 	if (peers[lane->peer].nonce != lane->nonce || peers[lane->peer].state == BROKEN)
 		return -EIO;
 	if (peers[lane->peer].state == FULL || sent_count > SENT - 100)
@@ -295,7 +295,7 @@ int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t
 		bytes += (uint32_t)parts[nth].iov_len;
 	}
 	must(bytes <= MOST_BYTES);
-	struct vfi_wire header;
+	struct vshmem_wire header;
 	memcpy(&header, parts[0].iov_base, sizeof(header));
 	was_sent(lane->peer, tag, &header, bytes - (uint32_t)sizeof(header));
 	return 0;

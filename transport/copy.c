@@ -1,9 +1,9 @@
 /* Copying between memory that is named in parts and memory in one piece. */
-#include "vshmem_fi.h"
+#include "copy.h"
 
 #include <string.h>
 
-int vfi_slice(
+int vshmem_slice(
 	const struct iovec *parts, size_t count, uint64_t from, uint64_t bytes, struct iovec *slice)
 {
 	int slices = 0;
@@ -23,30 +23,31 @@ int vfi_slice(
 	return slices;
 }
 
-void vfi_scatter(
+void vshmem_scatter(
 	const struct iovec *parts, size_t count, uint64_t from, const void *text, uint64_t bytes)
 {
-	struct iovec slice[VFI_IOV_LIMIT];
+	struct iovec slice[VSHMEM_PARTS];
 	const char *next = text;
-	int slices = vfi_slice(parts, count, from, bytes, slice);
+	int slices = vshmem_slice(parts, count, from, bytes, slice);
 	for (int nth = 0; nth < slices; nth++) {
-		vfi_copy(slice[nth].iov_base, next, slice[nth].iov_len);
+		vshmem_copy(slice[nth].iov_base, next, slice[nth].iov_len);
 		next += slice[nth].iov_len;
 	}
 }
 
-void vfi_gather(const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes)
+void vshmem_gather(
+	const struct iovec *parts, size_t count, uint64_t from, void *text, uint64_t bytes)
 {
-	struct iovec slice[VFI_IOV_LIMIT];
+	struct iovec slice[VSHMEM_PARTS];
 	char *next = text;
-	int slices = vfi_slice(parts, count, from, bytes, slice);
+	int slices = vshmem_slice(parts, count, from, bytes, slice);
 	for (int nth = 0; nth < slices; nth++) {
-		vfi_copy(next, slice[nth].iov_base, slice[nth].iov_len);
+		vshmem_copy(next, slice[nth].iov_base, slice[nth].iov_len);
 		next += slice[nth].iov_len;
 	}
 }
 
-void vfi_copy(void *to, const void *from, uint64_t bytes)
+void vshmem_copy(void *to, const void *from, uint64_t bytes)
 {
 	uintptr_t both = (uintptr_t)to | (uintptr_t)from;
 	if (bytes == 8 && both % 8 == 0)

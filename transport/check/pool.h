@@ -1,5 +1,4 @@
-/* A stand-in for the pool: the functions of vshmem.h that the provider calls, as its check has
- * them.
+/* A stand-in for the pool: the functions of vshmem.h that a transport calls, as its check has them.
  *
  * Lanes take messages, have no room, or are broken. What comes is what the check says. Memory that
  * is not held or attached is poisoned.
@@ -11,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../operations.h"
-#include "../../transport/check/random_steps.h"
+#include "../peer.h"
+#include "random_steps.h"
 
 enum { PEERS = 3, SLOTS = 32, SLOT_BYTES = 1 << 16, SENT = 1 << 14, MOST_BYTES = 3000 };
 
@@ -28,14 +27,14 @@ extern struct check_peer peers[PEERS];
 struct sent {
 	uint32_t peer;
 	uint8_t operation;
-	struct vfi_wire header;
+	struct vshmem_wire header;
 	uint32_t bytes; /* of its payload */
 };
 extern struct sent sent[SENT];
 extern size_t sent_count;
 
 /* The next message, in memory of exactly its size; or a sender that is gone. */
-void give(uint32_t lane, uint8_t operation, const struct vfi_wire *header, const void *payload,
+void give(uint32_t lane, uint8_t operation, const struct vshmem_wire *header, const void *payload,
 	uint32_t bytes);
 void give_end(uint32_t peer);
 /* It was taken. */
@@ -46,11 +45,6 @@ int foreign_memory(uint64_t bytes);
 char *memory_of(int id);
 /* Begins; what is to be called for each message that is sent. */
 void pool_begin(void (*was_sent)(
-	uint32_t peer, uint8_t operation, const struct vfi_wire *header, uint32_t bytes));
-
-/* flood.c: a peer that reads nothing; nothing else is under way. */
-struct fid_ep;
-struct fid_cq;
-void flood(struct fid_ep *ep, struct fid_cq *cq, uint32_t peer, uint64_t address);
+	uint32_t peer, uint8_t operation, const struct vshmem_wire *header, uint32_t bytes));
 
 #endif

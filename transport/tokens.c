@@ -5,24 +5,25 @@
  * comes. A generation has 48 bits: an entry that is used again each microsecond has a new one for
  * nine years.
  */
-#include "vshmem_fi.h"
+#include "peer.h"
 
 #include <stdlib.h>
 
 #define NONE  UINT32_MAX
 #define FIRST 64
-#define MOST  (1u << VFI_TOKEN_BITS)
+#define MOST  (1u << VSHMEM_TOKEN_BITS)
 
-static bool grow(struct vfi_tokens *tokens)
+static bool grow(struct vshmem_tokens *tokens)
 {
 	uint32_t room = tokens->room ? tokens->room * 2 : FIRST;
 	if (room > MOST)
 		return false;
-	struct vfi_token *entries = realloc(tokens->entries, room * sizeof(*entries));
+	struct vshmem_token *entries = realloc(tokens->entries, room * sizeof(*entries));
 	if (!entries)
 		return false;
 	for (uint32_t index = tokens->room; index < room; index++)
-		entries[index] = (struct vfi_token) { .next = index + 1 < room ? index + 1 : NONE };
+		entries[index] = (struct vshmem_token) { .next = index + 1 < room ? index + 1
+										  : NONE };
 	tokens->entries = entries;
 	tokens->first_free = tokens->room;
 	tokens->last_free = room - 1;
@@ -30,43 +31,43 @@ static bool grow(struct vfi_tokens *tokens)
 	return true;
 }
 
-uint64_t vfi_token_take(struct vfi_endpoint *ep, struct vfi_operation *operation)
+uint64_t vshmem_token_take(struct vshmem_peers *peers, struct vshmem_awaited *operation)
 {
-	struct vfi_tokens *tokens = &ep->tokens;
+	struct vshmem_tokens *tokens = &peers->tokens;
 	if ((tokens->room == 0 || tokens->first_free == NONE) && !grow(tokens))
 		return 0;
 	/* The one that was freed longest ago: generations then last longest. */
 	uint32_t index = tokens->first_free;
-	struct vfi_token *entry = &tokens->entries[index];
+	struct vshmem_token *entry = &tokens->entries[index];
 	tokens->first_free = entry->next;
 	if (tokens->first_free == NONE)
 		tokens->last_free = NONE;
 	entry->operation = operation;
-	entry->generation = (entry->generation + 1) & UINT64_MAX >> VFI_TOKEN_BITS;
+	entry->generation = (entry->generation + 1) & UINT64_MAX >> VSHMEM_TOKEN_BITS;
 	/* 0 is no token. */
 	if (entry->generation == 0)
 		entry->generation = 1;
-	operation->token = entry->generation << VFI_TOKEN_BITS | index;
+	operation->token = entry->generation << VSHMEM_TOKEN_BITS | index;
 	operation->peer->under_way++;
 	return operation->token;
 }
 
-struct vfi_operation *vfi_token_find(
-	struct vfi_endpoint *ep, uint64_t token, uint8_t kind, uint64_t nonce)
+struct vshmem_awaited *vshmem_token_find(
+	const struct vshmem_peers *peers, uint64_t token, uint8_t kind, uint64_t nonce)
 {
 	uint32_t index = (uint32_t)(token & (MOST - 1));
-	if (index >= ep->tokens.room)
+	if (index >= peers->tokens.room)
 		return NULL;
-	const struct vfi_token *entry = &ep->tokens.entries[index];
-	struct vfi_operation *operation = entry->operation;
-	bool matched = operation && entry->generation == token >> VFI_TOKEN_BITS
-	        && operation->kind == kind && operation->peer->address.nonce == nonce;
+	const struct vshmem_token *entry = &peers->tokens.entries[index];
+	struct vshmem_awaited *operation = entry->operation;
+	bool matched = operation && entry->generation == token >> VSHMEM_TOKEN_BITS
+		&& operation->kind == kind && operation->peer->nonce == nonce;
 	return matched ? operation : NULL;
 }
 
-void vfi_token_leave(struct vfi_endpoint *ep, struct vfi_operation *operation)
+void vshmem_token_leave(struct vshmem_peers *peers, struct vshmem_awaited *operation)
 {
-	struct vfi_tokens *tokens = &ep->tokens;
+	struct vshmem_tokens *tokens = &peers->tokens;
 	if (operation->token == 0)
 		return;
 	uint32_t index = (uint32_t)(operation->token & (MOST - 1));
@@ -81,8 +82,8 @@ void vfi_token_leave(struct vfi_endpoint *ep, struct vfi_operation *operation)
 	tokens->last_free = index;
 }
 
-void vfi_tokens_close(struct vfi_endpoint *ep)
+void vshmem_tokens_close(struct vshmem_peers *peers)
 {
-	free(ep->tokens.entries);
-	ep->tokens = (struct vfi_tokens) { 0 };
+	free(peers->tokens.entries);
+	peers->tokens = (struct vshmem_tokens) { 0 };
 }
