@@ -41,7 +41,9 @@ static void put(
 	void *region;
 	char *there = NULL;
 	int error = EINVAL;
-	if (!header->token || header->token != peer->refused)
+	/* Its sender may have many more under way: the first is answered, and the last. */
+	bool again = header->token && header->token == peer->refused;
+	if (!again)
 		there = peers->calls->hold(peers, VSHMEM_PUT, VSHMEM_REMOTE_WRITE, header->put.key,
 			header->put.address, more ? header->put.left : header->bytes, &region,
 			&error);
@@ -54,7 +56,7 @@ static void put(
 	} else {
 		peer->refused = header->token;
 	}
-	if (error || last) {
+	if (last || (error && !again)) {
 		struct vshmem_wire reply = answer_to(message, error);
 		vshmem_peer_answer(peers, peer, VSHMEM_ANSWER, &reply, NULL, 0);
 	}

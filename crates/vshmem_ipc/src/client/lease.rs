@@ -73,10 +73,12 @@ pub(crate) fn renew_lease(
         let before = load_value(map, lease)?;
         // Two copies that counted would write the same.
         let now = before.wrapping_add(not_copied() as u32 | 1);
-        if !claim_cell(map, lease, before, now)? || held.0.is_some_and(|was| was != before) {
+        let is_ours =
+            claim_cell(map, lease, before, now)? && held.0.is_none_or(|was| was == before);
+        held.0 = Some(now);
+        if !is_ours {
             return Ok(Some(agent & !AGENT_STARTER));
         }
-        held.0 = Some(now);
         for (at, value) in [
             (field!(slot, DomainSlot, renewed), seconds_now()),
             (field!(slot, DomainSlot, agent), agent_pid),
