@@ -152,17 +152,15 @@ static void ended(
 	struct vshmem_peers *peers, const struct vshmem_asked *asked, int error, int prov_errno)
 {
 	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
-	const struct vshmem_request *request = &asked->request;
-	/* What its numbers lay in may be gone. */
 	if (error)
-		vfi_tx_failed(ep, counter_of(ep, request), request->context,
-			completion_flags(request), error, prov_errno);
+		failed(ep, &asked->request, error, prov_errno);
 	else
-		done(ep, request);
+		done(ep, &asked->request);
 }
 
 const struct vshmem_calls vfi_calls = { .wake = vfi_wake,
 	.gone = vfi_peer_gone,
+	.more = vfi_rendezvous_push,
 	.ended = ended,
 	.hold = vfi_hold,
 	.let_go = vfi_let_go,

@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a message; no honest port has shorter ones. */
-#define LEAST_BYTES (sizeof(struct vshmem_wire) + 64)
-
 static uint32_t slot_of(const struct vfi_endpoint *ep, uint64_t nonce)
 { return (uint32_t)(nonce * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (ep->hash_room - 1); }
 
@@ -77,7 +74,7 @@ static int claim(struct vfi_endpoint *ep, struct vfi_peer *peer)
 	uint32_t most = rc == 0 ? vshmem_lane_most_bytes(peer->base.lane) : 0;
 	/* What it had is still there until its agent has seen that it has ended. */
 	bool gone = rc == 0 && !vshmem_lane_alive(peer->base.lane);
-	if (gone || (rc == 0 && most < LEAST_BYTES)) {
+	if (gone || (rc == 0 && most < VSHMEM_LEAST_MOST)) {
 		vshmem_lane_close(peer->base.lane);
 		rc = gone ? -ENOENT : -EIO;
 	}

@@ -8,10 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Messages taken in one go, and pieces sent in one: so that both directions go on at once, and
- * others make progress, too. */
+/* Messages taken in one go: others make progress, too. */
 #define AT_ONCE 32
-#define PIECES  4
 
 /* Looks after which all lanes were looked at, 16 at a time; and messages that are taken before
  * something is closed, from peers that go on sending. */
@@ -134,28 +132,6 @@ static void take_all(struct vfi_endpoint *ep)
 		taken++;
 }
 
-/* Peers with something in their queues. Those that still have are entered again. */
-static int push(struct vfi_endpoint *ep)
-{
-	int done = 0;
-	struct vshmem_peer *next = ep->to.busy;
-	ep->to.busy = NULL;
-	while (next) {
-		struct vfi_peer *peer = (struct vfi_peer *)next;
-		next = next->next_busy;
-		peer->base.busy = false;
-		if (!peer->base.error)
-			done += vshmem_peer_push(&ep->to, &peer->base);
-		if (!peer->base.error && !peer->base.waiting.first)
-			done += vfi_rendezvous_push(ep, peer, PIECES);
-		if (!peer->base.error)
-			done += vshmem_read_on(&ep->to, &peer->base);
-		if (!peer->base.error && (peer->base.waiting.first || peer->sending.first))
-			vshmem_peer_busy(&ep->to, &peer->base);
-	}
-	return done;
-}
-
 /* Peers that have closed their endpoint, or whose process or domain has ended. What one had sent
  * before that may end what is under way with it, so it is taken first. */
 static void fail_ended(struct vfi_endpoint *ep)
@@ -216,7 +192,7 @@ int vfi_progress(struct vfi_endpoint *ep)
 	if (ep->enabled) {
 		events = receive(ep);
 		if (ep->to.busy)
-			events += push(ep);
+			events += vshmem_peers_push(&ep->to);
 		vfi_rma_progress(ep);
 		if (vshmem_domains_due(&ep->due))
 			look_after_peers(ep);
@@ -245,7 +221,7 @@ void vfi_settle(struct vfi_endpoint *ep, uint64_t linger)
 		vfi_lock(ep->domain, &ep->lock);
 		take_all(ep);
 		fail_ended(ep);
-		int events = push(ep);
+		int events = vshmem_peers_push(&ep->to);
 		waits = false;
 		for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next)
 			waits |= peer->base.waiting.first != NULL;

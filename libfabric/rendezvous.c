@@ -9,6 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* Pieces sent in one go: so that both directions go on at once, and others make progress, too. */
+#define PIECES 4
+
 static void sent_all(struct vfi_endpoint *ep, struct vfi_send *send)
 {
 	vshmem_token_leave(&ep->to, &send->operation);
@@ -54,17 +57,19 @@ static int push_piece(struct vfi_endpoint *ep, struct vfi_peer *peer, struct vfi
 	return 0;
 }
 
-int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most)
+int vfi_rendezvous_push(struct vshmem_peers *peers, struct vshmem_peer *base)
 {
+	struct vfi_endpoint *ep = vfi_endpoint_of(peers);
+	struct vfi_peer *peer = (struct vfi_peer *)base;
 	int pushed = 0;
-	while (peer->sending.first && pushed < most) {
+	while (peer->sending.first && pushed < PIECES) {
 		/* The first member of the first member. */
 		struct vfi_send *send = (struct vfi_send *)peer->sending.first;
 		int rc = push_piece(ep, peer, send);
 		if (rc == -EAGAIN)
 			break;
 		if (rc != 0) {
-			vshmem_peer_fail(&ep->to, &peer->base, FI_EIO, -rc);
+			vshmem_peer_fail(peers, base, FI_EIO, -rc);
 			break;
 		}
 		pushed++;
@@ -76,6 +81,8 @@ int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most
 		else
 			sent_all(ep, send);
 	}
+	if (peer->sending.first)
+		vshmem_peer_busy(peers, base);
 	return pushed;
 }
 

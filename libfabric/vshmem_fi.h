@@ -366,8 +366,8 @@ void vfi_rendezvous_accept(struct vfi_endpoint *ep, struct vfi_receive *receive,
 /* Nobody wants more of it. */
 void vfi_rendezvous_discard(struct vfi_endpoint *ep, const struct vshmem_wire *header,
 	const struct vshmem_address *port);
-/* Sends pieces, so many at most. */
-int vfi_rendezvous_push(struct vfi_endpoint *ep, struct vfi_peer *peer, int most);
+/* Of vfi_calls: sends some pieces. */
+int vfi_rendezvous_push(struct vshmem_peers *peers, struct vshmem_peer *base);
 
 /* send.c */
 /* By fi_inject and its like: without a context, so no completion is one of it. */

@@ -202,23 +202,10 @@ void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint
 
 int vshmem_one_sided_waiting(void)
 {
-	int done = 0;
 	if (!peers.busy && opal_list_is_empty(&unasked) && opal_list_is_empty(&ended))
 		return 0;
 	OPAL_THREAD_LOCK(&lock);
-	struct vshmem_peer *next = peers.busy;
-	peers.busy = NULL;
-	while (next) {
-		struct vshmem_peer *peer = next;
-		next = peer->next_busy;
-		peer->busy = false;
-		if (!peer->error)
-			done += vshmem_peer_push(&peers, peer);
-		if (!peer->error)
-			done += vshmem_read_on(&peers, peer);
-		if (peer->waiting.first)
-			vshmem_peer_busy(&peers, peer);
-	}
+	int done = vshmem_peers_push(&peers);
 	while (!opal_list_is_empty(&unasked)) {
 		opal_list_item_t *first = opal_list_remove_first(&unasked);
 		if (ask((operation_t *)first) == 0)

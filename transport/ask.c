@@ -239,10 +239,10 @@ static struct vshmem_asked *enter(
 int vshmem_ask(
 	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_request *request)
 {
-	uint64_t room = peer->most - sizeof(struct vshmem_wire), payload = payload_bytes(request);
-	uint64_t each = room & ~UINT64_C(63);
-	if (peer->most < sizeof(struct vshmem_wire) + 64
-		|| (request->what == VSHMEM_ATOMIC && payload > room))
+	uint64_t payload = payload_bytes(request), each = vshmem_peer_payload(peer);
+	if (peer->most < VSHMEM_LEAST_MOST
+		|| (request->what == VSHMEM_ATOMIC
+			&& payload > peer->most - sizeof(struct vshmem_wire)))
 		return -EMSGSIZE;
 	struct vshmem_asked *asked = peers->asked < VSHMEM_REQUESTS ? enter(peers, peer, request)
 								    : NULL;

@@ -72,7 +72,8 @@ uint64_t vshmem_access(uint8_t what, int op, bool fetches);
 /* VSHMEM_PUT, VSHMEM_GET or VSHMEM_ATOMIC of a peer. */
 void vshmem_serve(struct vshmem_peers *peers, struct vshmem_peer *peer,
 	const struct vshmem_incoming *message);
-/* More of what a peer reads: pieces. */
-int vshmem_read_on(struct vshmem_peers *peers, struct vshmem_peer *peer);
+/* To be called where progress is made: what waits for room, more, and what peers read, of those
+ * that are busy. Number of messages. */
+int vshmem_peers_push(struct vshmem_peers *peers);
 
 #endif

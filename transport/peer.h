@@ -97,12 +97,15 @@ struct vshmem_reading {
 	uint64_t at;
 };
 
-/* What the transport does. The first two and the last may be NULL. */
+/* What the transport does. The first three and the last may be NULL. */
 struct vshmem_calls {
 	/* A message was published for a peer that WAKES. */
 	void (*wake)(struct vshmem_peers *peers, struct vshmem_peer *peer);
 	/* All that was under way with a peer has failed: its lane is to be closed. */
 	void (*gone)(struct vshmem_peers *peers, struct vshmem_peer *peer);
+	/* When nothing waits for room: sends more to a peer that is busy, which is entered again
+	 * (vshmem_peer_busy) if something is left. Number of messages. */
+	int (*more)(struct vshmem_peers *peers, struct vshmem_peer *peer);
 	/* What vshmem_ask began has ended, with E... or 0. It is freed afterwards. */
 	void (*ended)(struct vshmem_peers *peers, const struct vshmem_asked *asked, int error,
 		int prov_errno);
@@ -144,6 +147,12 @@ struct vshmem_peer {
 	struct vshmem_reading *first, *last; /* what it reads, in pieces */
 	uint64_t refused; /* token of its last put that was: nor are its later parts written */
 };
+
+/* No honest port has shorter messages. */
+#define VSHMEM_LEAST_MOST (sizeof(struct vshmem_wire) + 64)
+/* What goes in a message beside its header, in whole lines. */
+static inline uint32_t vshmem_peer_payload(const struct vshmem_peer *peer)
+{ return (peer->most - (uint32_t)sizeof(struct vshmem_wire)) & ~63u; }
 
 /* A message that has come. */
 struct vshmem_incoming {

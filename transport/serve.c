@@ -107,19 +107,13 @@ static void atomic(
 		fetches && !error ? (uint32_t)length : 0);
 }
 
-/* What a message has room for. */
-static uint32_t piece_bytes(const struct vshmem_peer *peer)
-{
-	return (peer->most - (uint32_t)sizeof(struct vshmem_wire)) & ~63u;
-}
-
 /* The next piece of what is read: from the region itself or, where it has to wait, into ROOM. */
 static int read_piece(struct vshmem_peers *peers, struct vshmem_peer *peer,
 	struct vshmem_reading *reading, struct vshmem_outgoing *room)
 {
 	const struct vshmem_wire *request = &reading->request;
 	uint64_t left = request->get.length - reading->at;
-	uint32_t bytes = left < piece_bytes(peer) ? (uint32_t)left : piece_bytes(peer);
+	uint32_t most = vshmem_peer_payload(peer), bytes = left < most ? (uint32_t)left : most;
 	struct vshmem_wire header = {
 		.answered = VSHMEM_GET, .answer.offset = reading->at, .token = request->token
 	};
@@ -164,7 +158,7 @@ static int wait_with_piece(
 	struct vshmem_peers *peers, struct vshmem_peer *peer, struct vshmem_reading *reading)
 {
 	struct vshmem_outgoing *piece = peer->pieces < PIECES
-		? malloc(sizeof(*piece) + piece_bytes(peer))
+		? malloc(sizeof(*piece) + vshmem_peer_payload(peer))
 		: NULL;
 	if (!piece)
 		return -EAGAIN;
@@ -175,7 +169,8 @@ static int wait_with_piece(
 	return 0;
 }
 
-int vshmem_read_on(struct vshmem_peers *peers, struct vshmem_peer *peer)
+/* More of what a peer reads: pieces. */
+static int read_on(struct vshmem_peers *peers, struct vshmem_peer *peer)
 {
 	int turn = 0;
 	for (; peer->first && turn < AT_ONCE; turn++) {
@@ -203,7 +198,7 @@ static void get(
 	struct vshmem_peers *peers, struct vshmem_peer *peer, const struct vshmem_incoming *message)
 {
 	struct vshmem_reading *reading = peer->answers < VSHMEM_ANSWERS
-			&& peer->most > sizeof(struct vshmem_wire) + 63
+			&& peer->most >= VSHMEM_LEAST_MOST
 		? calloc(1, sizeof(*reading))
 		: NULL;
 	if (!reading)
@@ -216,7 +211,28 @@ static void get(
 	else
 		peer->first = reading;
 	peer->last = reading;
-	vshmem_read_on(peers, peer);
+	read_on(peers, peer);
+}
+
+int vshmem_peers_push(struct vshmem_peers *peers)
+{
+	int done = 0;
+	struct vshmem_peer *next = peers->busy;
+	peers->busy = NULL;
+	while (next) {
+		struct vshmem_peer *peer = next;
+		next = peer->next_busy;
+		peer->busy = false;
+		if (!peer->error)
+			done += vshmem_peer_push(peers, peer);
+		if (!peer->error && !peer->waiting.first && peers->calls->more)
+			done += peers->calls->more(peers, peer);
+		if (!peer->error)
+			done += read_on(peers, peer);
+		if (peer->waiting.first)
+			vshmem_peer_busy(peers, peer);
+	}
+	return done;
 }
 
 void vshmem_serve(

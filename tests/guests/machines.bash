@@ -20,23 +20,7 @@ for module in nfit nd_pmem device_dax dax_pmem virtio_pci virtio_pmem; do
 done | awk '!seen[$1]++' | while read -r module; do
 	cp "$modules/$module" "$root/modules/" && basename "$module" >>"$root/modules/order"
 done
-cat >"$work/token.c" <<'EOC'
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/sem.h>
-/* token take|give NUMBER */
-int main(int count, char **words)
-{
-	int set = semget(0x4711, 3, IPC_CREAT | 0666);
-	struct sembuf change = { (unsigned short)atoi(words[count - 1]), strcmp(words[1], "give") ? -1 : 1, 0 };
-	printf("semop: %s\n", set < 0 || semop(set, &change, 1) ? strerror(errno) : "done");
-	return 0;
-}
-EOC
-[ "$guest_program" = token ] || cp "$(dirname "$0")/$guest_program.c" "$work/"
-cc -Wall -Wextra -Werror -o "$work/$guest_program" "$work/$guest_program.c" -lpthread || exit 1
+cc -Wall -Wextra -Werror -o "$work/$guest_program" "$(dirname "$0")/$guest_program.c" -lpthread || exit 1
 cp "$vshmem" "$(dirname "$vshmem")"/libvshmem_preload*.so "$work/$guest_program" "$root/bin/"
 ldd "$root"/bin/{vshmem,libvshmem_preload.so,"$guest_program"} | grep -o '/[^ ]*' | grep -v "^$root" | tr -d : | sort -u | while read -r library; do
 	mkdir -p "$root$(dirname "$library")" && cp -L "$library" "$root$library"

@@ -119,8 +119,8 @@ fn turn(
 fn seconds(text: &str) -> Option<f64> {
     let after = |words: &str| {
         // LU says what it verifies before it says how that went.
-        let values = text.lines().filter(|line| line.trim_start().starts_with(words));
-        values.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim()).next()
+        let mut lines = text.lines().filter(|line| line.trim_start().starts_with(words));
+        lines.find_map(|line| line.split_once('=')).map(|(_, value)| value.trim())
     };
     (after("Verification")? == "SUCCESSFUL").then(|| after("Time in seconds")?.parse().ok())?
 }
