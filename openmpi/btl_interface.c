@@ -108,35 +108,6 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 	return modules;
 }
 
-/* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does
- * not have (and crashes). So it is made of what both know alike: their modex, and their ranks. */
-static bool is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex)
-{
-	const opal_process_name_t *me = &OPAL_PROC_MY_NAME;
-	const struct vshmem_modex *own = &vshmem_btl.modex;
-	uint32_t job = vshmem_btl.processes;
-	/* A port has a lane for each process of its job, and none for those of jobs that come
-	 * later. */
-	if (name->jobid != me->jobid || name->vpid >= job)
-		return false;
-	if (modex->port.most_bytes < own->max_send_size
-	        || own->port.most_bytes < modex->max_send_size) {
-		vshmem_btl_tell_once(
-			"its lanes are not as long as ours: give all processes the same btl_vshmem parameters");
-		return false;
-	}
-	/* A pair takes two of the pool's attaches. Where there are not enough for all, each process
-	 * has the same number of peers: those that are nearest by rank. */
-	uint32_t apart = name->vpid > me->vpid ? name->vpid - me->vpid : me->vpid - name->vpid;
-	apart = apart < job - apart ? apart : job - apart;
-	if ((uint64_t)apart * 2 > vshmem_attaches(vshmem_btl.pool) / 4 * 3 / job) {
-		vshmem_btl_tell_once(
-			"the pool's table of attaches is too small for all pairs: make the pool with a larger --limit attaches=N");
-		return false;
-	}
-	return true;
-}
-
 static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
 	struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable)
 {
@@ -151,10 +122,10 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 		 * component. */
 		if (procs[nth] != me && !vshmem_modex_of(&procs[nth]->proc_name, &modex))
 			continue;
-		if (!is_peer(&procs[nth]->proc_name, &modex))
+		if (!vshmem_is_peer(&procs[nth]->proc_name, &modex))
 			continue;
 		vshmem_watch(&modex.domain);
-		endpoints[nth] = vshmem_endpoint_open(&modex.port);
+		endpoints[nth] = vshmem_endpoint_open(procs[nth]->proc_name.vpid, &modex);
 		/* Open MPI asks for one peer without saying which. */
 		if (endpoints[nth] && reachable)
 			opal_bitmap_set_bit(reachable, (int)nth);

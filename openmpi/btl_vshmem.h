@@ -28,6 +28,9 @@
 #include "../transport/one_sided.h"
 #include "../transport/port_size.h"
 #include "log.h"
+#include "pair.h"
+#include "stream.h"
+#include "user.h"
 #include "vshmem.h"
 
 /* What a process tells its peers. */
@@ -37,8 +40,9 @@ struct vshmem_modex {
 	struct vshmem_domain domain;
 	uint32_t max_send_size;
 	uint32_t messages[3]; /* the first: version of those between these BTLs */
+	struct vshmem_place place;
 };
-#define VSHMEM_MESSAGES 1
+#define VSHMEM_MESSAGES 2
 
 /* A peer, or a process that only a reply goes to. */
 struct mca_btl_base_endpoint_t {
@@ -47,6 +51,18 @@ struct mca_btl_base_endpoint_t {
 	struct vshmem_peer peer; /* what it is asked, and asks: under one_sided.c's lock */
 	opal_list_t waiting; /* fragments that found no room */
 	bool for_replies;
+	uint32_t rank;
+	/* Which way its messages go: the lane of `peer`, or a connection. */
+	struct vshmem_pair pair;
+	struct vshmem_place place;
+	struct vshmem_stream stream;
+	struct vshmem_source source; /* of the thread that makes progress alone */
+	uint64_t streamed, streamed_here; /* messages by connections: to it, from it */
+	int32_t reads;		      /* of its memory in the pool, under way */
+	bool indirect;		      /* that memory is not to be read there */
+	bool met;		      /* it was asked to look at connections */
+	bool meets;		      /* it has asked that */
+	bool gone;		      /* its connection has ended, or makes no sense */
 };
 typedef struct mca_btl_base_endpoint_t vshmem_endpoint;
 OBJ_CLASS_DECLARATION(vshmem_endpoint);
@@ -71,16 +87,22 @@ struct mca_btl_base_registration_handle_t {
 	uint64_t base;   /* address in the process that registered it */
 	uint64_t bytes;
 	uint64_t offset; /* in the pool; NOT_IN_POOL for private memory */
-	uint32_t slot;   /* of the owner's table, unless it is only read in the pool */
+	uint64_t nonce;  /* of the owner's port then: the pool has it no longer than that */
+	uint32_t slot;   /* of the owner's table */
 	uint32_t key;
 };
 #define NOT_IN_POOL UINT64_MAX
 
 struct vshmem_btl {
 	mca_btl_base_module_t super;
-	vshmem_pool *pool;
+	struct vshmem_user *users;
+	vshmem_pool *pool; /* NULL: it was left, and so is the port */
 	vshmem_port *port;
-	struct vshmem_modex modex;
+	struct vshmem_modex modex; /* as it was published */
+	struct vshmem_me me;
+	uint32_t attaches; /* the pool's */
+	/* Some process leaves a pool, or is in none of ours: connections are looked at. */
+	bool moving;
 	uint8_t *base;
 	uint64_t bytes;
 	opal_mutex_t lock;
@@ -90,7 +112,8 @@ struct vshmem_btl {
 	opal_free_list_t small, eager, large;
 	int looks; /* for a message, each time progress is made */
 	bool warned; /* that some peer cannot be reached */
-	uint64_t sent, received;
+	uint64_t *got; /* messages of each lane of the port */
+	uint64_t left, streamed, streamed_here; /* times; messages by connections */
 	struct vshmem_backoff backoff;
 };
 extern struct vshmem_btl vshmem_btl;
@@ -111,6 +134,13 @@ _Static_assert((int)VSHMEM_ONE_SIDED_LAST < MCA_BTL_TAG_BTL, "tags of Open MPI c
 
 /* A function that Open MPI calls by a pointer of this type. */
 #define VSHMEM_CALLED(type) extern __typeof__(*(type)0)
+
+/* Messages in lanes that are about the lanes. */
+enum {
+	VSHMEM_MEET = 1, /* look at connections */
+	VSHMEM_OVER, /* uint64_t: so many messages went by lanes; none follows by this one */
+};
+_Static_assert((int)VSHMEM_OVER < (int)VSHMEM_PUT, "tags of one-sided operations come after");
 
 /* state.c */
 /* This thread is inside vshmem_btl_progress. */
@@ -137,6 +167,8 @@ bool vshmem_alone(void);
 void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* How. */
 VSHMEM_CALLED(mca_btl_base_module_register_error_fn_t) vshmem_register_error;
+/* Hands a message of any tag up. */
+void vshmem_message_up(uint8_t tag, const void *text, uint32_t bytes);
 
 /* modex.c */
 /* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its
@@ -147,20 +179,29 @@ bool vshmem_modex_publish(const mca_base_component_t *name);
 /* What a process has published; false when it has published nothing, or is in another pool, or
  * reads it otherwise. */
 bool vshmem_modex_of(const opal_process_name_t *name, struct vshmem_modex *modex);
-/* The same of another process of the job, if it is here already: it is not asked for. */
+/* The same of a process of the job, if it is here already: it is not asked for. */
 bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex);
+/* A process is sent to through the pool. Both ends of a pair come to the same answer. */
+bool vshmem_is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex);
 
 /* module.c */
 bool vshmem_btl_open(uint32_t processes);
+/* Joins the pool, and makes a port in it. */
+bool vshmem_btl_join(char *message, size_t bytes);
 int vshmem_btl_finalize(struct mca_btl_base_module_t *btl);
 void vshmem_btl_limits(void);
 
 /* endpoint.c */
 /* That some peer goes over the network, and why. */
 void vshmem_btl_tell_once(const char *why);
-vshmem_endpoint *vshmem_endpoint_open(const struct vshmem_address *port);
+vshmem_endpoint *vshmem_endpoint_open(uint32_t rank, const struct vshmem_modex *modex);
 void vshmem_endpoint_close(vshmem_endpoint *endpoint);
 vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);
+/* NULL: nothing was sent to it or received from it yet. */
+vshmem_endpoint *vshmem_endpoint_of_rank(uint32_t rank);
+/* Sends a message, whichever way it goes now; with the endpoint's lock held. As vshmem_send. */
+int vshmem_endpoint_send(
+	vshmem_endpoint *endpoint, const struct iovec *parts, int count, uint8_t tag);
 
 /* send.c */
 VSHMEM_CALLED(mca_btl_base_module_alloc_fn_t) vshmem_btl_alloc;
@@ -176,9 +217,11 @@ int vshmem_btl_progress(void);
 /* memory.c */
 VSHMEM_CALLED(mca_btl_base_module_register_mem_fn_t) vshmem_register_mem;
 VSHMEM_CALLED(mca_btl_base_module_deregister_mem_fn_t) vshmem_deregister_mem;
-/* Where a range of memory that a peer has registered lies in the pool; NULL when it does not. */
-void *vshmem_in_pool(
-	const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes);
+/* Where a range of memory that a peer has registered lies in the pool; NULL when it does not, or
+ * the peer's memory is not read there. Until vshmem_in_pool_done. */
+void *vshmem_in_pool(vshmem_endpoint *endpoint, const mca_btl_base_registration_handle_t *handle,
+	uint64_t address, uint64_t bytes);
+void vshmem_in_pool_done(vshmem_endpoint *endpoint);
 /* Memory of this process that a peer asks for, if it is registered for `access`; NULL if not. With
  * the module's lock held. */
 void *vshmem_registered(
@@ -213,15 +256,39 @@ int vshmem_one_sided_waiting(void);
 /* Tells the callers of all operations of an endpoint that they have failed: its peer can no longer
  * be asked, nor answered. Called where progress is made. */
 int vshmem_one_sided_fail(vshmem_endpoint *endpoint);
-/* A message with a tag from VSHMEM_PUT to VSHMEM_ONE_SIDED_LAST. */
+/* A message with a tag from VSHMEM_PUT to VSHMEM_ONE_SIDED_LAST: by a lane, or by a connection. */
 void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes);
+void vshmem_one_sided_streamed(
+	vshmem_endpoint *endpoint, uint8_t tag, const void *text, uint32_t bytes);
 /* Drops what waits, and reports nothing. The endpoints are closed after it. */
 void vshmem_one_sided_close(void);
+
+/* over.c */
+/* Goes on with what a pair has to say, to connect and to write. True: it has nothing more to. */
+bool vshmem_over_step(vshmem_endpoint *endpoint);
+/* VSHMEM_MEET or VSHMEM_OVER. */
+void vshmem_over_heard(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes);
+/* What has come by connections. Number of messages. */
+int vshmem_over_receive(void);
+/* Nothing more comes by its connection, or nothing that makes sense. */
+void vshmem_over_end(vshmem_endpoint *endpoint);
+bool vshmem_over_open(void);
+void vshmem_over_close(void);
 
 /* watch.c */
 /* Processes of the job are in a domain. */
 void vshmem_watch(const struct vshmem_domain *domain);
-/* Looks whether the job's domains live, now and then. */
+/* Looks whether the job's domains live. */
 void vshmem_watch_look(void);
+/* It is time to. */
+bool vshmem_watch_due(void);
+/* Another pool is joined. */
+void vshmem_watch_anew(void);
+
+/* leave.c */
+/* Looks whether the pool is to be left, or can be joined. */
+void vshmem_leave_look(void);
+/* Goes on with leaving, and with what others that leave want. Number of messages. */
+int vshmem_leave_step(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Memory that peers may reach: what they may write, by a table entry; memory of the pool, by its
- * offset, too, for those who read it.
+/* Memory that peers may reach: by a table entry; memory of the pool by its offset, too, for those
+ * who read it there, as long as its owner and they are in the pool.
  *
  * Nobody writes directly into memory that he has not attached: when its owner dies, it is given to
  * somebody else of the pool. (Windows in the pool are attached by all: osc_window.c.)
@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#define WRITTEN (MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
-
 /* An entry: what a peer names by slot and key. */
 struct entry {
 	uint64_t base, bytes;
@@ -17,7 +15,7 @@ struct entry {
 	bool used;
 };
 static struct entry *entries;
-static uint32_t count;
+static uint32_t count, lowest; /* of those that may be free */
 static uint32_t next_key;
 
 mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
@@ -37,12 +35,9 @@ mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_modu
 	handle->base = (uint64_t)(uintptr_t)base;
 	handle->bytes = size;
 	handle->offset = in_pool ? offset : NOT_IN_POOL;
-	handle->slot = UINT32_MAX;
-	if (in_pool && !(flags & WRITTEN))
-		return handle;
-
+	handle->nonce = vshmem_btl.me.stay.port.nonce;
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	uint32_t slot = 0;
+	uint32_t slot = lowest;
 	while (slot < count && entries[slot].used)
 		slot++;
 	if (slot == count) {
@@ -59,6 +54,7 @@ mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_modu
 		count = more;
 	}
 	entries[slot] = (struct entry) { handle->base, size, ++next_key, flags, true };
+	lowest = slot + 1;
 	handle->slot = slot;
 	handle->key = next_key;
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
@@ -69,12 +65,12 @@ int vshmem_deregister_mem(
 	struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
 	(void)btl;
-	if (handle->slot != UINT32_MAX) {
-		OPAL_THREAD_LOCK(&vshmem_btl.lock);
-		if (handle->slot < count && entries[handle->slot].key == handle->key)
-			entries[handle->slot].used = false;
-		OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+	OPAL_THREAD_LOCK(&vshmem_btl.lock);
+	if (handle->slot < count && entries[handle->slot].key == handle->key) {
+		entries[handle->slot].used = false;
+		lowest = handle->slot < lowest ? handle->slot : lowest;
 	}
+	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 	free(handle);
 	return OPAL_SUCCESS;
 }
@@ -87,11 +83,10 @@ static uint64_t within(uint64_t base, uint64_t length, uint64_t address, uint64_
 	return address >= base && into <= length && bytes <= length - into ? into : UINT64_MAX;
 }
 
-void *vshmem_in_pool(
+/* Of such memory. */
+static void *place_of(
 	const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes)
 {
-	if (!handle || handle->offset == NOT_IN_POOL)
-		return NULL;
 	uint64_t into = within(handle->base, handle->bytes, address, bytes);
 	if (into == UINT64_MAX || handle->offset > vshmem_btl.bytes
 	        || into > vshmem_btl.bytes - handle->offset
@@ -99,6 +94,24 @@ void *vshmem_in_pool(
 		return NULL;
 	return vshmem_btl.base + handle->offset + into;
 }
+
+void *vshmem_in_pool(vshmem_endpoint *endpoint, const mca_btl_base_registration_handle_t *handle,
+	uint64_t address, uint64_t bytes)
+{
+	if (!handle || handle->offset == NOT_IN_POOL)
+		return NULL;
+	/* Who says that no more is read sees this one, or is seen here. */
+	OPAL_THREAD_ADD_FETCH32(&endpoint->reads, 1);
+	void *place = endpoint->indirect || handle->nonce != endpoint->peer.nonce
+		? NULL
+		: place_of(handle, address, bytes);
+	if (!place)
+		vshmem_in_pool_done(endpoint);
+	return place;
+}
+
+void vshmem_in_pool_done(vshmem_endpoint *endpoint)
+{ OPAL_THREAD_ADD_FETCH32(&endpoint->reads, -1); }
 
 void *vshmem_registered(
 	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access)
@@ -113,5 +126,5 @@ void vshmem_memory_close(void)
 {
 	free(entries);
 	entries = NULL;
-	count = 0;
+	count = lowest = 0;
 }

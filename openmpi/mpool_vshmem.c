@@ -7,27 +7,71 @@
 #include "opal/mca/base/base.h"
 #include "opal/mca/mpool/mpool.h"
 
+#include "user.h"
 #include "vshmem.h"
 
 /* Above that of huge pages (50). */
 #define PRIORITY 90
 
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static vshmem_pool *pool;
 static bool tried;
+/* Pools that were left. What was taken from them is private memory of this process. */
+static struct earlier {
+	struct earlier *next;
+	vshmem_pool *pool;
+} *earlier;
+
+static void left(void)
+{
+	OPAL_THREAD_LOCK(&lock);
+	struct earlier *one = pool ? malloc(sizeof(*one)) : NULL;
+	if (one) {
+		*one = (struct earlier) { earlier, pool };
+		earlier = one;
+	}
+	pool = NULL;
+	OPAL_THREAD_UNLOCK(&lock);
+}
+
+static void joined(void) { tried = false; }
+
+static struct vshmem_user user = { .left = left, .joined = joined };
+
+/* With the lock held. */
+static void open_pool(void)
+{
+	if (tried)
+		return;
+	tried = true;
+	/* mpirun passes parameters on in the environment. The BTL says what is wrong, if
+	 * anything is. */
+	if (vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
+		pool = NULL;
+}
 
 static void *take(mca_mpool_base_module_t *module, size_t size, size_t align, uint32_t flags)
 {
 	(void)module, (void)flags;
-	void *memory;
+	void *memory = NULL;
+	OPAL_THREAD_LOCK(&lock);
+	vshmem_user_enter(&user);
+	open_pool();
 	/* Memory of a pool begins on a page. */
-	return align <= 4096 && size && vshmem_hold(pool, size, &memory) == 0 ? memory : NULL;
+	if (!pool || align > 4096 || !size || vshmem_hold(pool, size, &memory) != 0)
+		memory = NULL;
+	OPAL_THREAD_UNLOCK(&lock);
+	return memory;
 }
 
 static void give_back(mca_mpool_base_module_t *module, void *memory)
 {
 	(void)module;
-	if (pool)
-		vshmem_release(pool, memory);
+	OPAL_THREAD_LOCK(&lock);
+	bool found = pool && vshmem_release(pool, memory) == 0;
+	for (struct earlier *one = earlier; one && !found; one = one->next)
+		found = vshmem_release(one->pool, memory) == 0;
+	OPAL_THREAD_UNLOCK(&lock);
 }
 
 static void finalize(mca_mpool_base_module_t *module) { (void)module; }
@@ -60,14 +104,11 @@ static mca_mpool_base_module_t module = {
 static int query(const char *hints, int *priority, mca_mpool_base_module_t **found)
 {
 	(void)hints;
-	if (!tried) {
-		tried = true;
-		/* mpirun passes parameters on in the environment. The BTL says what is wrong, if
-		 * anything is. */
-		if (vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
-			pool = NULL;
-	}
-	if (!pool)
+	OPAL_THREAD_LOCK(&lock);
+	open_pool();
+	bool open = pool != NULL;
+	OPAL_THREAD_UNLOCK(&lock);
+	if (!open)
 		return OPAL_ERR_NOT_AVAILABLE;
 	*priority = PRIORITY;
 	*found = &module;
@@ -79,5 +120,10 @@ static int close_component(void)
 	if (pool)
 		vshmem_close(pool);
 	pool = NULL;
+	for (struct earlier *one = earlier; one; one = earlier) {
+		earlier = one->next;
+		vshmem_close(one->pool);
+		free(one);
+	}
 	return OPAL_SUCCESS;
 }

@@ -81,7 +81,7 @@ static int put_in_lane(
 	vshmem_endpoint *endpoint = vshmem_endpoint_of_peer(peer);
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	int rc = opal_list_is_empty(&endpoint->waiting)
-		? vshmem_send(peer->lane, parts, count, operation)
+		? vshmem_endpoint_send(endpoint, parts, count, operation)
 		: -EAGAIN;
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
 	return rc;
@@ -182,23 +182,35 @@ int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint,
 	return OPAL_SUCCESS;
 }
 
-void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes)
+/* From a port, and what is no answer from an endpoint. */
+static void arrived(vshmem_endpoint *endpoint, uint64_t nonce, uint8_t tag, const void *text,
+	uint32_t bytes)
 {
 	struct vshmem_incoming message = { .operation = tag };
-	struct vshmem_sender sender;
-	if (bytes < sizeof(message.header) || vshmem_sender(vshmem_btl.port, lane, &sender) != 0)
+	if (bytes < sizeof(message.header))
 		return;
-	vshmem_endpoint *endpoint = tag == VSHMEM_ANSWER ? NULL : vshmem_endpoint_of_lane(lane);
 	memcpy(&message.header, text, sizeof(message.header));
 	message.payload = (const uint8_t *)text + sizeof(message.header);
 	message.header.bytes = bytes - (uint32_t)sizeof(message.header);
 	OPAL_THREAD_LOCK(&lock);
 	if (tag == VSHMEM_ANSWER)
-		vshmem_answered(&peers, &message, sender.port.nonce);
+		vshmem_answered(&peers, &message, nonce);
 	else if (endpoint && !endpoint->peer.error)
 		vshmem_serve(&peers, &endpoint->peer, &message);
 	unlock_and_tell();
 }
+
+void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes)
+{
+	struct vshmem_sender sender;
+	if (vshmem_sender(vshmem_btl.port, lane, &sender) == 0)
+		arrived(tag == VSHMEM_ANSWER ? NULL : vshmem_endpoint_of_lane(lane),
+			sender.port.nonce, tag, text, bytes);
+}
+
+void vshmem_one_sided_streamed(
+	vshmem_endpoint *endpoint, uint8_t tag, const void *text, uint32_t bytes)
+{ arrived(endpoint, endpoint->peer.nonce, tag, text, bytes); }
 
 int vshmem_one_sided_waiting(void)
 {

@@ -14,6 +14,8 @@
 #include "ompi/communicator/communicator.h"
 #include "ompi/mca/coll/coll.h"
 
+#include "user.h"
+
 #define PAGE 4096
 /* Of a window's team nothing but its barrier is used. */
 #define PAYLOAD 64
@@ -42,8 +44,29 @@ struct part {
 
 static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
+/* What lies in the pool and is used by loads and stores cannot go over. */
+static const char *refuses(void)
+{
+	return attaches > 0 ? "it has windows of MPI_Win_allocate or MPI_Win_create in the pool, which end with MPI_Win_free; "
+			      "with OMPI_MCA_osc_vshmem_direct=0 windows are made that can be taken along"
+			    : NULL;
+}
+
+static void left(void)
+{
+	if (pool)
+		vshmem_close(pool);
+	pool = NULL;
+	tried = true;
+}
+
+static void joined(void) { tried = false; }
+
+static struct vshmem_user user = { .refuses = refuses, .left = left, .joined = joined };
+
 static bool open_pool(void)
 {
+	vshmem_user_enter(&user);
 	OPAL_THREAD_LOCK(&mutex);
 	/* mpirun passes parameters on in the environment. The BTL says what is wrong, if anything
 	 * is. */

@@ -24,18 +24,24 @@ static void fail_dead(void)
 	vshmem_endpoint *endpoint, *next;
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
 	{
-		if (!endpoint->peer.error && !vshmem_lane_alive(endpoint->peer.lane))
+		/* Whom nothing is sent to by lanes may have left. */
+		if (endpoint->pair.out != BY_LANE || vshmem_lane_alive(endpoint->peer.lane))
+			continue;
+		endpoint->meets = false;
+		if (!endpoint->peer.error)
 			vshmem_one_sided_fail(endpoint);
 	}
 }
 
-static void hand_up(const struct vshmem_message *message)
+static void take(const struct vshmem_message *message)
 {
-	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
-		+ message->tag;
-	/* Tags come from peers. */
-	if (message->tag < MCA_BTL_TAG_MAX && callback->cbfunc)
-		vshmem_hand_up(callback, message->tag, message->text, message->bytes);
+	if (message->tag >= VSHMEM_PUT && message->tag <= VSHMEM_ONE_SIDED_LAST)
+		vshmem_one_sided_arrived(
+			message->lane, message->tag, message->text, message->bytes);
+	else if (OPAL_UNLIKELY(message->tag == VSHMEM_MEET || message->tag == VSHMEM_OVER))
+		vshmem_over_heard(message->lane, message->tag, message->text, message->bytes);
+	else
+		vshmem_message_up(message->tag, message->text, message->bytes);
 }
 
 /* A caller that waits for one message, and gets it, returns at once. Only when the next one is
@@ -53,12 +59,8 @@ static int receive(void)
 			break;
 		}
 		if (rc == 1) {
-			vshmem_btl.received++;
-			if (message.tag >= VSHMEM_PUT && message.tag <= VSHMEM_ONE_SIDED_LAST)
-				vshmem_one_sided_arrived(
-					message.lane, message.tag, message.text, message.bytes);
-			else
-				hand_up(&message);
+			vshmem_btl.got[message.lane]++;
+			take(&message);
 			vshmem_receive_done(vshmem_btl.port, &message);
 			if (!many) {
 				many = true;
@@ -89,11 +91,18 @@ int vshmem_btl_progress(void)
 	}
 	int events = 0;
 	vshmem_set_progress(true);
-	if (vshmem_btl.port)
-		events = receive() + waiting();
+	if (OPAL_LIKELY(vshmem_btl.port))
+		events = receive();
+	events += waiting();
+	if (OPAL_UNLIKELY(vshmem_btl.moving))
+		events += vshmem_leave_step();
+	bool due = vshmem_watch_due();
+	if (OPAL_UNLIKELY(due))
+		vshmem_leave_look();
 	vshmem_set_progress(false);
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
 	vshmem_backoff(&vshmem_btl.backoff, events);
-	vshmem_watch_look();
+	if (OPAL_UNLIKELY(due))
+		vshmem_watch_look();
 	return events;
 }

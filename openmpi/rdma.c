@@ -22,9 +22,10 @@ int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
 	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)flags, (void)order;
-	const void *there = vshmem_in_pool(remote_handle, address, size);
+	const void *there = vshmem_in_pool(endpoint, remote_handle, address, size);
 	if (there) {
 		memcpy(local, there, size);
+		vshmem_in_pool_done(endpoint);
 		cbfunc(btl, endpoint, local, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
 		return OPAL_SUCCESS;
 	}

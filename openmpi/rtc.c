@@ -6,7 +6,8 @@
  *
  * A machine is found among the pool's domains by the name that mpirun knows it by. One that the
  * pool has under another name, or not at all, is waited for as ever; so is one that is silent and
- * not dead, as while it is moved to another host. */
+ * not dead, or has left the pool, as while it is moved to another host. Nor is mpirun in the way
+ * when its own machine leaves. */
 #include <stdlib.h>
 
 #include "vshmem.h"
@@ -60,9 +61,26 @@ static struct machine *machine_of(const prte_node_t *node)
 	return &machines[nth];
 }
 
-static void look(int descriptor, short events, void *argument)
+static bool open_pool(void)
 {
-	(void)descriptor, (void)events, (void)argument;
+	if (pool && vshmem_leaving(pool) != 0) {
+		vshmem_close(pool);
+		pool = NULL;
+		/* Domains of another pool may come. */
+		free(machines);
+		machines = NULL;
+		count = 0;
+	}
+	/* Once a second is often enough. */
+	static unsigned looks;
+	if (!pool && looks++ % 4 == 0
+	        && vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
+		pool = NULL;
+	return pool != NULL;
+}
+
+static void look_for_machines(void)
+{
 	for (int nth = 0; nth < prte_node_pool->size; nth++) {
 		prte_node_t *node = pmix_pointer_array_get_item(prte_node_pool, nth);
 		if (!node || !node->name || !node->daemon
@@ -81,14 +99,20 @@ static void look(int descriptor, short events, void *argument)
 			PRTE_ACTIVATE_PROC_STATE(&node->daemon->name, PRTE_PROC_STATE_COMM_FAILED);
 		}
 	}
+}
+
+static void look(int descriptor, short events, void *argument)
+{
+	(void)descriptor, (void)events, (void)argument;
+	if (open_pool())
+		look_for_machines();
 	prte_event_evtimer_add(&timer, &interval);
 }
 
 static int init(void)
 {
 	/* The daemons hear from mpirun. */
-	if (!PRTE_PROC_IS_MASTER
-	        || vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
+	if (!PRTE_PROC_IS_MASTER || !open_pool())
 		return PRTE_ERR_NOT_AVAILABLE;
 	prte_event_evtimer_set(prte_event_base, &timer, look, NULL);
 	prte_event_evtimer_add(&timer, &interval);
@@ -98,7 +122,8 @@ static int init(void)
 static void finalize(void)
 {
 	prte_event_evtimer_del(&timer);
-	vshmem_close(pool);
+	if (pool)
+		vshmem_close(pool);
 	free(machines);
 	machines = NULL;
 	count = 0;

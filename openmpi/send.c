@@ -82,7 +82,7 @@ mca_btl_base_descriptor_t *vshmem_btl_prepare_src(struct mca_btl_base_module_t *
 	return &frag->base;
 }
 
-/* With the endpoint's lock held: puts a fragment into the ring. */
+/* With the endpoint's lock held: puts a fragment into the ring, or its like. */
 static int put(vshmem_endpoint *endpoint, const vshmem_frag *frag)
 {
 	struct iovec parts[2];
@@ -90,11 +90,8 @@ static int put(vshmem_endpoint *endpoint, const vshmem_frag *frag)
 		parts[nth].iov_base = frag->segments[nth].seg_addr.pval;
 		parts[nth].iov_len = frag->segments[nth].seg_len;
 	}
-	int rc = vshmem_send(
-		endpoint->peer.lane, parts, (int)frag->base.des_segment_count, frag->tag);
-	if (rc == 0)
-		vshmem_btl.sent++;
-	return rc;
+	return vshmem_endpoint_send(
+		endpoint, parts, (int)frag->base.des_segment_count, frag->tag);
 }
 
 static void complete(vshmem_endpoint *endpoint, vshmem_frag *frag, int status)
@@ -168,7 +165,6 @@ int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 	uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
 	mca_btl_base_descriptor_t **descriptor)
 {
-	(void)btl, (void)order, (void)flags;
 	size_t size = header_size + payload_size;
 	bool in_place = payload_size == 0 || !opal_convertor_need_buffers(convertor);
 	void *payload = NULL;
@@ -177,7 +173,9 @@ int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 	int rc = -EAGAIN;
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	/* What waits goes first. */
-	if (opal_list_is_empty(&endpoint->waiting) && size <= vshmem_btl.super.btl_max_send_size) {
+	bool by_lane = endpoint->pair.out == BY_LANE;
+	if (opal_list_is_empty(&endpoint->waiting) && size <= vshmem_btl.super.btl_max_send_size
+	        && OPAL_LIKELY(by_lane)) {
 		if (in_place)
 			rc = vshmem_post(endpoint->peer.lane, header, (uint32_t)header_size,
 				payload, (uint32_t)payload_size, tag);
@@ -185,11 +183,13 @@ int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 			rc = pack(endpoint, convertor, header, header_size, payload_size, tag);
 	}
 	if (rc == 0)
-		vshmem_btl.sent++;
+		endpoint->pair.sent++;
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
 	if (rc == 0)
 		return OPAL_SUCCESS;
+	/* Where there will be room in the lane soon, Open MPI tries again; else it is to send a
+	 * fragment. */
 	if (descriptor)
-		*descriptor = NULL;
+		*descriptor = by_lane ? NULL : vshmem_btl_alloc(btl, endpoint, order, size, flags);
 	return OPAL_ERR_OUT_OF_RESOURCE;
 }

@@ -16,6 +16,25 @@ void vshmem_watch(const struct vshmem_domain *domain)
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 }
 
+/* All processes of a domain that are known here have left the pool with it: their messages come
+ * by connections, and so does their death. */
+static bool has_left(const struct vshmem_domain *domain)
+{
+	vshmem_endpoint *endpoint;
+	bool left = false;
+	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
+	{
+		const struct vshmem_pair *pair = &endpoint->pair;
+		if (pair->they.domain.index != domain->index
+		        || pair->they.domain.epoch != domain->epoch)
+			continue;
+		left = pair->they_left && pair->out == BY_SOCKET && pair->in == BY_SOCKET;
+		if (!left)
+			break;
+	}
+	return left;
+}
+
 /* The domains of all processes of the job. */
 static void watch_job(void)
 {
@@ -36,6 +55,10 @@ static void look(void)
 	const struct vshmem_domain *dead = vshmem_domains_dead(&domains, vshmem_btl.pool);
 	if (!dead)
 		return;
+	if (has_left(dead)) {
+		vshmem_domains_remove(&domains, dead);
+		return;
+	}
 	char pool[64] = "";
 	uint32_t domain, client;
 	vshmem_whoami(vshmem_btl.pool, pool, &domain, &client);
@@ -47,6 +70,15 @@ static void look(void)
 
 void vshmem_watch_look(void)
 {
-	if (!ended && vshmem_domains_due(&domains))
+	if (!ended && vshmem_btl.pool)
 		look();
+}
+
+bool vshmem_watch_due(void) { return vshmem_domains_due(&domains); }
+
+void vshmem_watch_anew(void)
+{
+	domains.count = 0;
+	/* What they have published is of the first pool. */
+	all_known = true;
 }

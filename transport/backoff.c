@@ -40,7 +40,7 @@ static long processes_per_cpu(const vshmem_pool *pool)
 	static long cpus;
 	if (!cpus)
 		cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	int processes = pool ? vshmem_neighbours(pool) : 0;
+	int processes = vshmem_neighbours(pool);
 	return cpus > 0 && processes > cpus ? (processes + cpus - 1) / cpus : 1;
 }
 
@@ -96,7 +96,9 @@ void vshmem_backoff(struct vshmem_backoff *backoff, int events)
 	}
 	backoff->looks = 0;
 	if (backoff->until_asked < VSHMEM_LOOKS_PER_YIELD) {
-		backoff->each = processes_per_cpu(backoff->pool);
+		/* Who has left a pool keeps what it knew. */
+		if (backoff->pool)
+			backoff->each = processes_per_cpu(backoff->pool);
 		backoff->until_asked = VSHMEM_LOOKS_PER_COUNT;
 		backoff->began = 0;
 	}

@@ -12,6 +12,14 @@ void vshmem_domains_add(struct vshmem_domains *domains, const struct vshmem_doma
 		domains->known[domains->count++] = *domain;
 }
 
+void vshmem_domains_remove(struct vshmem_domains *domains, const struct vshmem_domain *domain)
+{
+	for (unsigned nth = 0; nth < domains->count; nth++)
+		if (domains->known[nth].index == domain->index
+		        && domains->known[nth].epoch == domain->epoch)
+			domains->known[nth--] = domains->known[--domains->count];
+}
+
 bool vshmem_domains_due(struct vshmem_domains *domains)
 {
 	if (++domains->looks < VSHMEM_LOOKS_PER_PROGRESS)

@@ -21,6 +21,8 @@ struct vshmem_domains {
 
 /* Processes of the job are in a domain. */
 void vshmem_domains_add(struct vshmem_domains *domains, const struct vshmem_domain *domain);
+/* It is no concern of the job any more. */
+void vshmem_domains_remove(struct vshmem_domains *domains, const struct vshmem_domain *domain);
 /* To be called with every look for a message: true some ten times a second. */
 bool vshmem_domains_due(struct vshmem_domains *domains);
 /* A domain that is dead; NULL when all live. */

@@ -8,6 +8,12 @@ struct vshmem_btl vshmem_btl;
 
 void vshmem_say(const char *format, ...) { (void)format; }
 
+bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
+{
+	*modex = (struct vshmem_modex) { .port = { .nonce = rank + 1, .id = rank + 1 } };
+	return rank < PEERS;
+}
+
 void vshmem_abort(const char *format, ...)
 {
 	(void)format;
@@ -23,6 +29,8 @@ int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t
 /* The module without memory of a pool, and endpoints for its peers. */
 static inline void open_module(vshmem_endpoint *endpoints[PEERS])
 {
+	static char port;
+	vshmem_btl.port = (vshmem_port *)&port;
 	vshmem_btl.base = malloc(1);
 	vshmem_btl.bytes = 0;
 	vshmem_btl.super.btl_max_send_size = MOST_BYTES;
@@ -31,8 +39,9 @@ static inline void open_module(vshmem_endpoint *endpoints[PEERS])
 	must(vshmem_one_sided_open());
 	for (uint32_t peer = 0; peer < PEERS; peer++) {
 		peers[peer].nonce = peer + 1;
-		struct vshmem_address port = { .nonce = peer + 1, .id = peer + 1 };
-		endpoints[peer] = vshmem_endpoint_open(&port);
+		struct vshmem_modex modex;
+		vshmem_modex_known(peer, &modex);
+		endpoints[peer] = vshmem_endpoint_open(peer, &modex);
 		must(endpoints[peer]);
 	}
 }

@@ -243,7 +243,7 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 	if (lane > PEERS)
 		return -ENOENT;
 	/* The last one does not tell where it may be answered. */
-	*sender = (struct vshmem_sender) { .client = lane };
+	*sender = (struct vshmem_sender) { .client = lane, .mark = lane };
 	if (lane < PEERS)
 		sender->port = (struct vshmem_address) { peers[lane].nonce, lane + 1, MOST_BYTES };
 	return 0;

@@ -70,7 +70,8 @@ struct vshmem_domain {
 int vshmem_domain(const vshmem_pool *pool, struct vshmem_domain *domain);
 /* That of the living domain of a name; -ENOENT: there is none. */
 int vshmem_domain_named(const vshmem_pool *pool, const char *name, struct vshmem_domain *domain);
-/* 1: it takes part; 0: it was declared dead, or evicted. */
+/* 1: it takes part; 2: it has left in good order, and may join again; 0: it was declared dead, or
+ * evicted. */
 int vshmem_domain_alive(const vshmem_pool *pool, const struct vshmem_domain *domain);
 
 /* This process's number as a client: above 2^20, and no other process has or had it. */

@@ -371,8 +371,12 @@ pub unsafe extern "C" fn vshmem_domain_alive(pool: *const Pool, domain: *const D
     // SAFETY: the caller passes a pool's handle and a domain.
     let (session, domain) = unsafe { (session_of(pool), *domain) };
     answer(session.and_then(|session| {
-        let epoch = session.client().pool().domain_epoch(domain.index)?;
-        Ok((epoch == Some(domain.epoch)).into())
+        let found = session.client().pool().domain_standing(domain.index)?;
+        Ok(match found.filter(|(epoch, _)| *epoch == domain.epoch) {
+            Some((_, true)) => 1,
+            Some((_, false)) => 2,
+            None => 0,
+        })
     }))
 }
 

@@ -53,6 +53,14 @@ impl Pool {
         answer(self, domain_rows::domain_epoch(self, index))
     }
 
+    /// The same of one that takes part (`true`), or has left in good order.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn domain_standing(&self, index: u32) -> Result<Option<(u32, bool)>, Errno> {
+        answer(self, domain_rows::domain_standing(self, index))
+    }
+
     /// All clients.
     ///
     /// # Errors

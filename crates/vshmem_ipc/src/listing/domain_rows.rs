@@ -94,11 +94,18 @@ pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
 /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead,
 /// evicted, or has left.
 pub(crate) fn domain_epoch(pool: &Pool, index: u32) -> Result<Option<u32>, Failure> {
-    let look = || -> Result<Option<u32>, Fault> {
+    Ok(domain_standing(pool, index)?.and_then(|(epoch, takes_part)| takes_part.then_some(epoch)))
+}
+
+/// The same of one that takes part (`true`), or has left in good order.
+pub(crate) fn domain_standing(pool: &Pool, index: u32) -> Result<Option<(u32, bool)>, Failure> {
+    let look = || -> Result<Option<(u32, bool)>, Fault> {
         let slot = pool.layout().domains.row(index)?;
         let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         let epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
-        Ok(state.is_some_and(DomainState::takes_part).then_some(epoch))
+        Ok(state
+            .filter(|state| state.takes_part() || *state == DomainState::Left)
+            .map(|state| (epoch, state.takes_part())))
     };
     look().map_err(Failure::from)
 }
