@@ -22,6 +22,7 @@ static bool open_blocks(struct blocks *blocks, const void *given, size_t given_c
 
 static int close_blocks(struct blocks *blocks, vshmem_gathering *gathering, int rc)
 {
+	gathering->blocking.inside = false;
 	int answer = rc == 0 ? MPI_SUCCESS
 			     : vshmem_gathering_answer(gathering, &gathering->blocking, rc);
 	vshmem_flat_close(&blocks->given, false);

@@ -64,6 +64,7 @@ static void complete(vshmem_call *call, int rc)
 	vshmem_flat_close(&call->given, false);
 	int closed = vshmem_flat_close(&call->got, status == MPI_SUCCESS);
 	call->super.super.req_status.MPI_ERROR = status == MPI_SUCCESS ? closed : status;
+	call->gathering->nonblocking.under_way--;
 	ompi_request_complete(&call->super.super, true);
 }
 
@@ -147,9 +148,15 @@ static bool by_team(vshmem_gathering *gathering, size_t bytes)
 	struct vshmem_use *use = &gathering->nonblocking;
 	if (bytes > vshmem_coll_parameters.most_bytes || bytes > vshmem_gathering_piece())
 		return false;
-	if (use->way == UNDECIDED && use->before <= vshmem_coll_parameters.after)
+	if (use->way == BY_TEAM) {
+		use->inside = true;
+		if (vshmem_stop_count(use))
+			return true;
+	}
+	if (use->way != BY_TEAM && use->way != BY_MESSAGES
+	        && use->before <= vshmem_coll_parameters.after)
 		use->before++;
-	return use->way == BY_TEAM;
+	return false;
 }
 
 /* A call that is not started yet, on so many bytes; NULL: no memory. */
@@ -179,6 +186,7 @@ static vshmem_call *make(vshmem_gathering *gathering, struct ompi_communicator_t
 
 static int fail(vshmem_call *call)
 {
+	call->gathering->nonblocking.inside = false;
 	vshmem_flat_close(&call->given, false);
 	call->super.super.req_complete = REQUEST_COMPLETED;
 	ompi_request_t *request = &call->super.super;
@@ -190,7 +198,8 @@ static int start(vshmem_call *call, ompi_request_t **request)
 {
 	*request = &call->super.super;
 	OPAL_THREAD_LOCK(&lock);
-	call->gathering->nonblocking.calls++;
+	call->gathering->nonblocking.under_way++;
+	call->gathering->nonblocking.inside = false;
 	vshmem_team_start(call->gathering->nonblocking.team, &call->started);
 	opal_list_append(&under_way, (opal_list_item_t *)call);
 	count++;

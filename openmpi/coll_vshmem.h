@@ -31,14 +31,34 @@
 	EACH(alltoall) EACH(gather) EACH(scatter) EACH(ibarrier) EACH(ibcast)              \
 	EACH(iallreduce) EACH(iallgather) EACH(ialltoall)
 
+/* Behind a team in its memory: when its members end it (coll_stop.c). Zero at first. */
+struct vshmem_stop {
+	uint32_t asked;
+	uint32_t unused[15];
+	struct {
+		uint32_t begun; /* calls, and one more; 0: not said */
+		uint32_t finished;
+		uint32_t unused[14];
+	} members[];
+};
+
 /* A team that a communicator uses, or not. */
 struct vshmem_use {
-	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES } way;
+	/* STOPPED: calls go by messages, and the team is still to be given back. */
+	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES, STOPPED } way;
 	int before; /* calls before it is decided */
-	uint32_t calls;
+	uint32_t calls; /* of this team */
+	struct vshmem_stop *stop;
+	bool inside;	    /* a call that waits */
+	uint32_t under_way; /* calls that do not */
 	vshmem_team *team;
 	void *memory; /* of the team */
+	struct vshmem_use *next;
+	uint32_t members, rank;
+	bool said;
 };
+/* Calls by messages, at the least, between one team and the next of a communicator. */
+#define CALLS_BEFORE_ANOTHER 256
 
 /* What this component does of one communicator. */
 typedef struct vshmem_gathering {
@@ -74,14 +94,42 @@ extern struct vshmem_coll_parameters vshmem_coll_parameters;
 void vshmem_gathering_decide(vshmem_gathering *gathering, struct vshmem_use *use,
 	struct ompi_communicator_t *comm);
 void vshmem_gathering_end(vshmem_gathering *gathering);
+/* Its team is not used any more. */
+void vshmem_gathering_give_back(struct vshmem_use *use);
 /* What a team passes on at once. */
 size_t vshmem_gathering_piece(void);
 /* What MPI returns for what the library does. */
 int vshmem_gathering_answer(vshmem_gathering *gathering, const struct vshmem_use *use, int rc);
 void vshmem_coll_close(void);
 
+/* coll_stop.c */
+void vshmem_stop_enter(struct vshmem_use *use);
+void vshmem_stop_forget(struct vshmem_use *use);
+/* Says how far this member is, if that is asked for. */
+void vshmem_stop_look(struct vshmem_use *use);
+/* At the beginning of a call that is counted already, when it is asked for: whether the team still
+ * makes it. */
+bool vshmem_stop_goes_on(struct vshmem_use *use);
+/* What `before` is then. */
+int vshmem_stop_before(void);
+/* Goes on with ending teams: all, when this process is LEAVING. True: there is none to end. */
+bool vshmem_stop_step(bool leaving);
+/* Until a team that was stopped is given back. */
+void vshmem_stop_wait(struct vshmem_use *use);
+/* A call is counted. Whether the team makes it. */
+static inline bool vshmem_stop_count(struct vshmem_use *use)
+{
+	__atomic_store_n(&use->calls, use->calls + 1, __ATOMIC_RELAXED);
+	/* Who looks after the team on another thread sees this call, or is seen. */
+	if (opal_using_threads())
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return OPAL_LIKELY(!__atomic_load_n(&use->stop->asked, __ATOMIC_ACQUIRE))
+	        || vshmem_stop_goes_on(use);
+}
+
 /* collectives.c */
-/* Whether a call of so many bytes goes by the team. All members get the same answer. */
+/* Whether a call of so many bytes goes by the team: then it is inside of it until it clears that.
+ * All members get the same answer. */
 bool vshmem_coll_by_team(
 	vshmem_gathering *gathering, struct ompi_communicator_t *comm, size_t bytes);
 /* Operations of MPI's own, on its own datatypes without holes: bytes of one thing, else 0. The

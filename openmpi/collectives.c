@@ -8,30 +8,39 @@
  * process's. */
 #define CALLS_WITHOUT_PROGRESS 32
 
+static bool undecided(const struct vshmem_use *use)
+{ return use->way == UNDECIDED || use->way == STOPPED; }
+
 bool vshmem_coll_by_team(
 	vshmem_gathering *gathering, struct ompi_communicator_t *comm, size_t bytes)
 {
 	struct vshmem_use *use = &gathering->blocking, *other = &gathering->nonblocking;
 	/* A nonblocking call must not wait for others, so it is decided here for them. All members
 	 * have started as many. */
-	if (OPAL_UNLIKELY(other->before > vshmem_coll_parameters.after && other->way == UNDECIDED))
+	if (OPAL_UNLIKELY(other->before > vshmem_coll_parameters.after && undecided(other)))
 		vshmem_gathering_decide(gathering, other, comm);
 	if (bytes > vshmem_coll_parameters.most_bytes)
 		return false;
 	if (OPAL_UNLIKELY(use->way != BY_TEAM)) {
+		if (use->way == STOPPED)
+			vshmem_stop_step(false);
 		/* What is below may call us while it is decided. */
-		if (use->way == UNDECIDED && ++use->before > vshmem_coll_parameters.after)
+		if (undecided(use) && ++use->before > vshmem_coll_parameters.after)
 			vshmem_gathering_decide(gathering, use, comm);
 		if (use->way != BY_TEAM)
 			return false;
 	}
-	if (OPAL_UNLIKELY(++use->calls % CALLS_WITHOUT_PROGRESS == 0))
+	use->inside = true;
+	if (!vshmem_stop_count(use))
+		return false;
+	if (OPAL_UNLIKELY(use->calls % CALLS_WITHOUT_PROGRESS == 0))
 		opal_progress();
 	return true;
 }
 
 static inline int answer(vshmem_gathering *gathering, int rc)
 {
+	gathering->blocking.inside = false;
 	return OPAL_LIKELY(rc == 0)
 		? MPI_SUCCESS
 		: vshmem_gathering_answer(gathering, &gathering->blocking, rc);

@@ -30,7 +30,8 @@ struct vshmem_user {
 static inline void vshmem_user_enter(struct vshmem_user *user)
 {
 	mca_btl_base_selected_module_t *item;
-	if (user->entered)
+	/* Before MPI_Init has chosen transports there are none. */
+	if (user->entered || !mca_btl_base_modules_initialized.opal_list_sentinel.opal_list_next)
 		return;
 	OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
 	{

@@ -175,7 +175,8 @@ static void call(struct member *member)
 		&member->gathering.nonblocking };
 	for (int nth = 0; nth < 2; nth++) {
 		must(uses[nth]->way != DECIDING);
-		must((uses[nth]->way == BY_TEAM) == (uses[nth]->team != NULL));
+		must((uses[nth]->way == BY_TEAM || uses[nth]->way == STOPPED)
+			== (uses[nth]->team != NULL));
 	}
 	if (request) {
 		under_way[pending].request = request;
@@ -212,6 +213,9 @@ int main(int argc, char **argv)
 			vshmem_gathering_end(&member->gathering);
 			open_member(member);
 		}
+		/* This process leaves, or another one does. */
+		if (any(1000) == 0)
+			vshmem_stop_step(any(2));
 		call(member);
 	}
 	finish(NULL);
