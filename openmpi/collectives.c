@@ -31,8 +31,11 @@ bool vshmem_coll_by_team(
 			return false;
 	}
 	use->inside = true;
-	if (!vshmem_stop_count(use))
+	if (!vshmem_stop_count(use)) {
+		/* The first by messages, as it is for those whose team has ended before. */
+		use->before++;
 		return false;
+	}
 	if (OPAL_UNLIKELY(use->calls % CALLS_WITHOUT_PROGRESS == 0))
 		opal_progress();
 	return true;
