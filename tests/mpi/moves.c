@@ -1,7 +1,9 @@
 /* All that a program does with messages, each byte looked at, until it is told to stop: guests of its
  * processes may leave the pool meanwhile, and join it again.
  *
- *   moves FILE [one-sided]     goes on until FILE is there; says each round in FILE.rounds
+ *   moves FILE [one-sided|window]     goes on until FILE is there; says each round in FILE.rounds
+ *
+ * With "window" there is one of MPI_Win_allocate, too, which lies in the pool.
  */
 #include <sched.h>
 #include <string.h>
@@ -145,8 +147,10 @@ int main(int argc, char **argv)
 	begin(&argc, &argv, MPI_THREAD_SINGLE);
 	must(argc > 1, "which file?");
 	MPI_Win window = MPI_WIN_NULL;
-	long *memory = calloc(6000, sizeof(long));
-	if (argc > 2)
+	long *memory = calloc(6000, sizeof(long)), *allocated;
+	if (argc > 2 && strcmp(argv[2], "window") == 0)
+		MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &allocated, &window);
+	else if (argc > 2)
 		MPI_Win_create(memory, 6000 * sizeof(long), sizeof(long), MPI_INFO_NULL,
 			MPI_COMM_WORLD, &window);
 	unsigned turn = 0;
@@ -155,7 +159,7 @@ int main(int argc, char **argv)
 		exchange(turn, 1);
 		stream(turn);
 		kernels(turn);
-		if (window != MPI_WIN_NULL)
+		if (window != MPI_WIN_NULL && strcmp(argv[2], "one-sided") == 0)
 			one_sided(window, memory, turn);
 		if (rank == 0) {
 			say_round(argv[1], turn + 1);
