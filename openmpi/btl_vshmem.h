@@ -62,7 +62,9 @@ struct mca_btl_base_endpoint_t {
 	bool indirect;		      /* that memory is not to be read there */
 	bool met;		      /* it was asked to look at connections */
 	bool meets;		      /* it has asked that */
-	bool gone;		      /* its connection has ended, or makes no sense */
+	bool gone; /* nothing can be sent to it any more */
+	int why; /* an error number; 0: it was said */
+	time_t since;
 };
 typedef struct mca_btl_base_endpoint_t vshmem_endpoint;
 OBJ_CLASS_DECLARATION(vshmem_endpoint);
@@ -270,8 +272,6 @@ bool vshmem_over_step(vshmem_endpoint *endpoint);
 void vshmem_over_heard(uint32_t lane, uint8_t tag, const void *text, uint32_t bytes);
 /* What has come by connections. Number of messages. */
 int vshmem_over_receive(void);
-/* Nothing more comes by its connection, or nothing that makes sense. */
-void vshmem_over_end(vshmem_endpoint *endpoint);
 bool vshmem_over_open(void);
 void vshmem_over_close(void);
 

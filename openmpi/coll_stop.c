@@ -15,9 +15,11 @@
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static struct vshmem_use *used; /* by_team and stopped */
 
-static uint32_t load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
-static void store(uint32_t *word, uint32_t value)
+static uint64_t load(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static void store(uint64_t *word, uint64_t value)
 { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+static bool asked(const struct vshmem_use *use)
+{ return __atomic_load_n(&use->stop->asked, __ATOMIC_ACQUIRE) != 0; }
 
 void vshmem_stop_enter(struct vshmem_use *use)
 {
@@ -27,19 +29,8 @@ void vshmem_stop_enter(struct vshmem_use *use)
 	OPAL_THREAD_UNLOCK(&lock);
 }
 
-void vshmem_stop_forget(struct vshmem_use *use)
-{
-	struct vshmem_use **link = &used;
-	OPAL_THREAD_LOCK(&lock);
-	while (*link && *link != use)
-		link = &(*link)->next;
-	if (*link)
-		*link = use->next;
-	OPAL_THREAD_UNLOCK(&lock);
-}
-
 /* With the lock held: says how many calls this member has begun. */
-static void say(struct vshmem_use *use, uint32_t begun)
+static void say(struct vshmem_use *use, uint64_t begun)
 {
 	if (!use->said)
 		store(&use->stop->members[use->rank].begun, begun + 1);
@@ -47,11 +38,11 @@ static void say(struct vshmem_use *use, uint32_t begun)
 }
 
 /* Whether all have said it; then the number of the last call. */
-static bool all_said(const struct vshmem_use *use, uint32_t *last)
+static bool all_said(const struct vshmem_use *use, uint64_t *last)
 {
 	*last = 0;
 	for (uint32_t member = 0; member < use->members; member++) {
-		uint32_t begun = load(&use->stop->members[member].begun);
+		uint64_t begun = load(&use->stop->members[member].begun);
 		if (begun == 0)
 			return false;
 		*last = begun - 1 > *last ? begun - 1 : *last;
@@ -59,12 +50,27 @@ static bool all_said(const struct vshmem_use *use, uint32_t *last)
 	return true;
 }
 
-static uint32_t begun_by(const struct vshmem_use *use)
+static uint64_t begun_by(const struct vshmem_use *use)
 { return __atomic_load_n(&use->calls, __ATOMIC_RELAXED); }
+
+/* Others, who have still to make the last call, wait for the word of this member. */
+void vshmem_stop_forget(struct vshmem_use *use)
+{
+	struct vshmem_use **link = &used;
+	OPAL_THREAD_LOCK(&lock);
+	while (*link && *link != use)
+		link = &(*link)->next;
+	if (*link) {
+		*link = use->next;
+		say(use, begun_by(use));
+		store(&use->stop->members[use->rank].finished, 1);
+	}
+	OPAL_THREAD_UNLOCK(&lock);
+}
 
 void vshmem_stop_look(struct vshmem_use *use)
 {
-	if (!use->stop || !load(&use->stop->asked) || use->said)
+	if (!use->stop || !asked(use) || use->said)
 		return;
 	OPAL_THREAD_LOCK(&lock);
 	say(use, begun_by(use));
@@ -85,7 +91,7 @@ static void stop(struct vshmem_use *use)
 
 bool vshmem_stop_goes_on(struct vshmem_use *use)
 {
-	uint32_t last;
+	uint64_t last;
 	OPAL_THREAD_LOCK(&lock);
 	/* This one is begun only if others need it. */
 	say(use, use->calls - 1);
@@ -105,7 +111,7 @@ bool vshmem_stop_goes_on(struct vshmem_use *use)
 /* With the lock held. Whether the team can be given back. */
 static bool ended(struct vshmem_use *use)
 {
-	uint32_t last;
+	uint64_t last;
 	if (!all_said(use, &last) || begun_by(use) < last || use->inside || use->under_way > 0)
 		return false;
 	if (use->way == BY_TEAM)
@@ -123,8 +129,8 @@ bool vshmem_stop_step(bool leaving)
 	OPAL_THREAD_LOCK(&lock);
 	for (struct vshmem_use **link = &used, *use; (use = *link);) {
 		if (leaving)
-			store(&use->stop->asked, 1);
-		if (load(&use->stop->asked)) {
+			__atomic_store_n(&use->stop->asked, 1, __ATOMIC_RELEASE);
+		if (asked(use)) {
 			say(use, begun_by(use));
 			done = false;
 			if (ended(use)) {

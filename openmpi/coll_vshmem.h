@@ -36,9 +36,9 @@ struct vshmem_stop {
 	uint32_t asked;
 	uint32_t unused[15];
 	struct {
-		uint32_t begun; /* calls, and one more; 0: not said */
-		uint32_t finished;
-		uint32_t unused[14];
+		uint64_t begun; /* calls, and one more; 0: not said */
+		uint64_t finished;
+		uint64_t unused[6];
 	} members[];
 };
 
@@ -47,7 +47,7 @@ struct vshmem_use {
 	/* STOPPED: calls go by messages, and the team is still to be given back. */
 	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES, STOPPED } way;
 	int before; /* calls before it is decided */
-	uint32_t calls; /* of this team */
+	uint64_t calls; /* of this team */
 	struct vshmem_stop *stop;
 	bool inside;	    /* a call that waits */
 	uint32_t under_way; /* calls that do not */

@@ -15,6 +15,7 @@ static void construct(vshmem_endpoint *endpoint)
 	endpoint->streamed = endpoint->streamed_here = 0;
 	endpoint->reads = 0;
 	endpoint->indirect = endpoint->met = endpoint->meets = endpoint->gone = false;
+	endpoint->why = 0;
 }
 
 static void destruct(vshmem_endpoint *endpoint)

@@ -16,7 +16,7 @@ static bool warned; /* that there is no room */
 static int teams;
 static uint64_t taken; /* by them, of what this process may take */
 static uint64_t calls, ever;
-static bool apart; /* this process has left the pool */
+static bool apart; /* this process has left the pool, or is about to */
 
 /* All teams of a job leave so much of the pool to others: each process may take its share of the
  * rest. */
@@ -24,14 +24,20 @@ static bool apart; /* this process has left the pool */
 
 static bool leave(bool leaving)
 {
+	bool done = vshmem_stop_step(leaving);
+	if (!done || !leaving)
+		return done;
 	/* One that is being made has memory of the pool, perhaps. */
-	return vshmem_stop_step(leaving) && (!leaving || teams == 0);
+	OPAL_THREAD_LOCK(&lock);
+	done = teams == 0;
+	apart |= done;
+	OPAL_THREAD_UNLOCK(&lock);
+	return done;
 }
 
 static void left(void)
 {
 	OPAL_THREAD_LOCK(&lock);
-	apart = true;
 	if (pool)
 		vshmem_close(pool);
 	pool = NULL;
@@ -127,7 +133,7 @@ static bool one_more(uint32_t members)
 	uint64_t job = (uint64_t)ompi_comm_size(&ompi_mpi_comm_world.comm),
 		 most = vshmem_bytes(pool) / OF_THE_POOL / job;
 	OPAL_THREAD_LOCK(&lock);
-	bool fits = teams < vshmem_coll_parameters.most_teams && taken + share(members) <= most;
+	bool fits = !apart && teams < vshmem_coll_parameters.most_teams && taken + share(members) <= most;
 	if (fits) {
 		teams++;
 		taken += share(members);
@@ -136,7 +142,7 @@ static bool one_more(uint32_t members)
 	return fits;
 }
 
-static void one_less(uint32_t members, uint32_t made)
+static void one_less(uint32_t members, uint64_t made)
 {
 	OPAL_THREAD_LOCK(&lock);
 	calls += made;

@@ -119,9 +119,10 @@ static void part(void)
 	btl->base = NULL;
 	btl->bytes = 0;
 	btl->backoff.pool = NULL;
+	for (struct vshmem_user *user = btl->users; user; user = user->next)
+		if (user->parting)
+			user->parting();
 	int rc = vshmem_part(btl->pool);
-	if (rc != 0)
-		vshmem_say("the pool cannot be left: %s", strerror(-rc));
 	for (struct vshmem_user *user = btl->users; user; user = user->next)
 		if (user->left)
 			user->left();
@@ -130,6 +131,10 @@ static void part(void)
 	btl->me.leaving = btl->me.here = false;
 	btl->left++;
 	vshmem_watch_anew();
+	/* What it has mapped is others' when its domain is evicted. */
+	if (rc != 0)
+		vshmem_abort("the memory that this process has of the pool cannot be made private: %s",
+			strerror(-rc));
 	long took = passed();
 	if (vshmem_parameters.verbose)
 		vshmem_say("has left the pool after %ld ms", took);

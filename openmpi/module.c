@@ -159,9 +159,11 @@ static void end_streams(uint64_t *sent, uint64_t *received)
 	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
 	{
 		struct vshmem_stream *stream = &endpoint->stream;
-		while (stream->from < stream->end && vshmem_stream_flush(stream) == 0
-		        && vshmem_seconds() < until)
+		while (stream->state == VSHMEM_OPEN && vshmem_stream_flush(stream) == 0
+		        && vshmem_seconds() < until) {
+			vshmem_stream_end(stream, VSHMEM_END);
 			sched_yield();
+		}
 		*sent += endpoint->pair.sent;
 		*received += endpoint->pair.got;
 		vshmem_btl.streamed += endpoint->streamed;

@@ -22,9 +22,10 @@ static struct earlier {
 	vshmem_pool *pool;
 } *earlier;
 
+static void parting(void) { OPAL_THREAD_LOCK(&lock); }
+
 static void left(void)
 {
-	OPAL_THREAD_LOCK(&lock);
 	struct earlier *one = pool ? malloc(sizeof(*one)) : NULL;
 	if (one) {
 		*one = (struct earlier) { earlier, pool };
@@ -36,7 +37,7 @@ static void left(void)
 
 static void joined(void) { tried = false; }
 
-static struct vshmem_user user = { .left = left, .joined = joined };
+static struct vshmem_user user = { .parting = parting, .left = left, .joined = joined };
 
 /* With the lock held. */
 static void open_pool(void)

@@ -8,6 +8,8 @@
 
 /* Frames of one peer that are taken in one go, and peers. */
 enum { FRAMES = 32, PEERS = 32 };
+/* Seconds before this process ends the job because of one that is silent for ever. */
+enum { GRACE = 5 };
 
 static int sources = -1; /* for epoll */
 static bool refused;	 /* some connection was, and it was said */
@@ -58,32 +60,35 @@ static void close_lane(struct vshmem_pair *pair)
 
 static const struct vshmem_pair_calls calls = { over, say, claim, close_lane };
 
-void vshmem_over_end(vshmem_endpoint *endpoint)
+/* Nothing can be sent to it any more. */
+static void fail(vshmem_endpoint *endpoint, int rc)
 {
 	OPAL_THREAD_LOCK(&endpoint->lock);
+	bool was_gone = endpoint->gone;
 	vshmem_stream_close(&endpoint->stream);
-	vshmem_source_close(&endpoint->source);
-	/* Between lanes it is made anew when it is needed. */
-	endpoint->gone = !vshmem_pair_settled(&endpoint->pair) || endpoint->pair.leave_said;
 	endpoint->meets = false;
-	bool gone = endpoint->gone;
+	endpoint->gone = true;
+	endpoint->why = rc;
+	endpoint->since = vshmem_seconds();
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
-	if (gone)
+	if (!was_gone)
 		vshmem_one_sided_fail(endpoint);
 }
 
-/* It has ended as a process does that ends, or it is silent. */
-static void fail(vshmem_endpoint *endpoint, int rc)
+/* A process that ends in good order has said so, or has closed its port; of one that is dead mpirun
+ * says so first. True: it is not waited for. */
+static bool is_over(vshmem_endpoint *endpoint)
 {
-	bool ended = rc == -EPIPE || rc == -ECONNRESET || rc == -EBADMSG;
-	if (rc == -EBADMSG)
-		vshmem_say("what the process of rank %u sends is invalid; it is not read any more",
-			endpoint->rank);
-	vshmem_over_end(endpoint);
-	if (!ended && endpoint->gone)
-		vshmem_abort("the connection to the process of rank %u, by which messages go while "
-			     "it or this one is not in the pool, is broken: %s",
-			endpoint->rank, strerror(-rc));
+	if (endpoint->source.ended || endpoint->why == 0
+	        || (endpoint->peer.lane && vshmem_lane_closed(endpoint->peer.lane) == 1))
+		return true;
+	if (vshmem_seconds() - endpoint->since <= GRACE)
+		return false;
+	vshmem_abort("the connection to the process of rank %u, by which messages go while it or this one is not in "
+		     "the pool, is broken: %s",
+		endpoint->rank, strerror(-endpoint->why));
+	endpoint->why = 0;
+	return true;
 }
 
 /* Whether it needs a connection now. */
@@ -97,7 +102,7 @@ static bool needs(const vshmem_endpoint *endpoint)
 /* With the endpoint's lock held. */
 static int connect_to(vshmem_endpoint *endpoint)
 {
-	if (endpoint->stream.state == VSHMEM_OPEN)
+	if (endpoint->stream.state == VSHMEM_OPEN && !endpoint->stream.ending)
 		return 0;
 	/* In the pool it need not look at connections before it is told to. */
 	if (endpoint->pair.out == BY_LANE && !endpoint->met) {
@@ -123,7 +128,7 @@ bool vshmem_over_step(vshmem_endpoint *endpoint)
 {
 	int rc = 0, flushed = 0;
 	if (endpoint->gone)
-		return true;
+		return is_over(endpoint);
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	if (needs(endpoint))
 		rc = connect_to(endpoint);
@@ -132,9 +137,11 @@ bool vshmem_over_step(vshmem_endpoint *endpoint)
 	endpoint->indirect = endpoint->pair.out != BY_LANE || (endpoint->indirect && needs(endpoint));
 	if (endpoint->pair.out != BY_LANE)
 		endpoint->met = false;
+	bool settled = vshmem_pair_settled(&endpoint->pair) && !needs(endpoint);
+	if (settled)
+		vshmem_stream_end(&endpoint->stream, VSHMEM_END);
 	flushed = vshmem_stream_flush(&endpoint->stream);
-	bool settled = vshmem_pair_settled(&endpoint->pair) && !endpoint->meets
-	        && endpoint->stream.from == endpoint->stream.end;
+	settled &= !endpoint->meets && endpoint->stream.state == VSHMEM_CLOSED;
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
 	/* A lane whose reader is gone is no use, and says so; so is a connection. */
 	if (rc != 0 && rc != -EAGAIN)
@@ -174,6 +181,10 @@ void vshmem_over_heard(uint32_t lane, uint8_t tag, const void *text, uint32_t by
 
 static bool hear(vshmem_endpoint *endpoint, const struct vshmem_frame *frame)
 {
+	if (frame->word == VSHMEM_END) {
+		endpoint->source.ended = true;
+		return frame->bytes == 0;
+	}
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	bool sense = vshmem_pair_hear(
 		&endpoint->pair, &calls, frame->word, frame->text, frame->bytes);
@@ -196,50 +207,64 @@ static void take(vshmem_endpoint *endpoint, const struct vshmem_frame *frame)
 		vshmem_message_up(frame->tag, frame->text, frame->bytes);
 }
 
+/* Nothing more comes. Where nothing has come either, its attempt to connect was given up. */
+static void end_source(vshmem_endpoint *endpoint, int rc)
+{
+	bool in_order = rc != -EBADMSG && (endpoint->source.ended || !endpoint->source.heard);
+	vshmem_source_close(&endpoint->source);
+	if (in_order)
+		return;
+	fail(endpoint, rc);
+	if (rc == -EBADMSG)
+		vshmem_abort("what the process of rank %u sends by a connection is invalid", endpoint->rank);
+}
+
 /* Texts are held back until the lane is read to its end. */
 static int receive(vshmem_endpoint *endpoint)
 {
+	struct vshmem_source *source = &endpoint->source;
 	int taken = 0, rc = 0;
 	struct vshmem_frame frame;
-	while (taken < FRAMES && !endpoint->gone
-	        && (rc = vshmem_source_next(&endpoint->source, &frame)) == 1) {
-		if (frame.word == VSHMEM_TEXT) {
+	while (taken < FRAMES && source->fd > 0 && (rc = vshmem_source_next(source, &frame)) == 1) {
+		if (frame.word == VSHMEM_TEXT && !source->ended) {
 			if (endpoint->pair.in != BY_SOCKET)
 				return taken;
 			take(endpoint, &frame);
-		} else if (!hear(endpoint, &frame)) {
+		} else if (source->ended || !hear(endpoint, &frame)) {
 			rc = -EBADMSG;
 			break;
 		}
-		vshmem_source_done(&endpoint->source, &frame);
+		source->heard = true;
+		vshmem_source_done(source, &frame);
 		taken++;
 	}
 	if (rc < 0)
-		fail(endpoint, rc);
+		end_source(endpoint, rc);
 	return taken;
 }
 
-static bool place_of(uint32_t rank, struct vshmem_place *place)
+/* Whoever has a connection that something is still to come by has no other. */
+static bool place_of(const struct vshmem_greeting *said, struct vshmem_place *place)
 {
-	vshmem_endpoint *endpoint = vshmem_endpoint_of_rank(rank);
-	/* Who has a connection that texts may come by has no other. */
-	if (!endpoint || endpoint->gone
-	        || (endpoint->source.fd > 0 && endpoint->pair.in != BY_LANE))
+	vshmem_endpoint *endpoint = vshmem_endpoint_of_rank(said->from);
+	if (!endpoint || endpoint->gone || endpoint->pair.in != BY_LANE)
 		return false;
+	const struct vshmem_source *source = &endpoint->source;
 	*place = endpoint->place;
-	return true;
+	return said->attempt > source->attempt
+	        && (source->fd <= 0 || !source->heard || source->ended);
 }
 
 static void let_in(void)
 {
-	uint32_t rank;
-	int fd = vshmem_accept(&vshmem_btl.modex.place, vshmem_btl.me.rank, &rank, place_of);
-	vshmem_endpoint *endpoint = fd < 0 ? NULL : vshmem_endpoint_of_rank(rank);
+	struct vshmem_greeting said;
+	int fd = vshmem_accept(&vshmem_btl.modex.place, vshmem_btl.me.rank, &said, place_of);
+	vshmem_endpoint *endpoint = fd < 0 ? NULL : vshmem_endpoint_of_rank(said.from);
 	if (!endpoint)
 		return;
 	vshmem_source_close(&endpoint->source);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = endpoint };
-	if (!vshmem_source_open(&endpoint->source, fd)
+	if (!vshmem_source_open(&endpoint->source, fd, said.attempt)
 	        || epoll_ctl(sources, EPOLL_CTL_ADD, fd, &event) != 0)
 		fail(endpoint, -ENOMEM);
 }
@@ -248,7 +273,6 @@ int vshmem_over_receive(void)
 {
 	struct epoll_event events[PEERS];
 	int taken = 0;
-	let_in();
 	int count = epoll_wait(sources, events, PEERS, 0);
 	for (int nth = 0; nth < count; nth++)
 		taken += receive(events[nth].data.ptr);
@@ -257,6 +281,7 @@ int vshmem_over_receive(void)
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
 	if (endpoint->source.from < endpoint->source.end)
 		taken += receive(endpoint);
+	let_in();
 	return taken;
 }
 

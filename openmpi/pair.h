@@ -34,7 +34,7 @@ enum vshmem_word {
 	VSHMEM_ARRIVED, /* uint64_t: your lane was read up to OVER, with so many messages in all */
 	VSHMEM_BACK, /* no more texts come here */
 	VSHMEM_READY, /* your lane is read from now on */
-	VSHMEM_WORDS,
+	VSHMEM_END, /* nothing follows by this connection, which is closed */
 };
 
 enum vshmem_way { BY_LANE, BY_SOCKET, HELD /* BACK is said, READY is awaited: nothing is sent */ };

@@ -12,8 +12,9 @@
 
 /* Of each buffer: some of the longest fragments. */
 #define BUFFER (256 << 10)
-/* Seconds for an address, and between attempts. */
-enum { PATIENCE = 3, PAUSE = 1 };
+/* Seconds for an address; for an answer, which a process that computes gives when it communicates
+ * next; and between attempts. */
+enum { PATIENCE = 3, COMPUTING = 10, PAUSE = 1 };
 
 struct head {
 	uint32_t bytes;
@@ -56,6 +57,7 @@ static bool begin(struct vshmem_stream *stream, const uint8_t address[16], uint1
 	keep_alive(stream->fd);
 	stream->state = VSHMEM_CONNECTING;
 	stream->since = vshmem_seconds();
+	stream->attempts++;
 	return connect(stream->fd, is_old ? (struct sockaddr *)&old : (struct sockaddr *)&new,
 		       is_old ? sizeof(old) : sizeof(new))
 	        == 0
@@ -88,7 +90,7 @@ static int greet(struct vshmem_stream *stream, uint32_t from, uint32_t to,
 		return -EAGAIN;
 	if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
 		return error ? -error : -EIO;
-	struct vshmem_greeting greeting = { VSHMEM_GREETING, from, to, { 0 } };
+	struct vshmem_greeting greeting = { VSHMEM_GREETING, from, to, stream->attempts, { 0 } };
 	memcpy(greeting.secret, there->secret, sizeof(greeting.secret));
 	/* A new connection has room for it. */
 	if (send(stream->fd, &greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
@@ -118,41 +120,48 @@ static int be_answered(struct vshmem_stream *stream, const struct vshmem_place *
 	return 0;
 }
 
+/* The next address to be tried; COUNT: there is none. */
+static unsigned next_of(unsigned nth, const struct vshmem_place *own,
+	const struct vshmem_place *there)
+{
+	while (nth < there->count && !usable(own, there, nth))
+		nth++;
+	return nth;
+}
+
+/* This address does not answer. What that is, if it was the last. */
+static int give_up(struct vshmem_stream *stream, const struct vshmem_place *own,
+	const struct vshmem_place *there, int rc)
+{
+	unsigned next = next_of(stream->nth + 1, own, there);
+	vshmem_stream_close(stream);
+	stream->since = vshmem_seconds();
+	stream->failed = true;
+	stream->nth = next < there->count ? next : 0;
+	return next < there->count ? -EAGAIN : rc;
+}
+
 int vshmem_stream_connect(struct vshmem_stream *stream, uint32_t from, uint32_t to,
 	const struct vshmem_place *own, const struct vshmem_place *there)
 {
 	if (stream->state == VSHMEM_OPEN)
-		return 0;
+		return stream->ending ? -EAGAIN : 0;
 	if (stream->state == VSHMEM_CLOSED) {
-		unsigned count = there->count < 4 ? there->count : 4;
 		if (stream->failed && stream->nth == 0
 		        && vshmem_seconds() - stream->since < PAUSE)
 			return -EAGAIN;
-		while (stream->nth < count && !usable(own, there, stream->nth))
-			stream->nth++;
-		if (stream->nth >= count || !begin(stream, there->addresses[stream->nth], there->port)) {
-			bool was_last = stream->nth + 1 >= count;
-			int rc = stream->nth >= count ? -EHOSTUNREACH : -errno;
-			vshmem_stream_close(stream);
-			stream->since = vshmem_seconds();
-			stream->failed = true;
-			stream->nth = was_last ? 0 : stream->nth + 1;
-			return was_last ? rc : -EAGAIN;
-		}
+		stream->nth = next_of(stream->nth, own, there);
+		if (stream->nth >= there->count)
+			return give_up(stream, own, there, -EHOSTUNREACH);
+		if (!begin(stream, there->addresses[stream->nth], there->port))
+			return give_up(stream, own, there, -errno);
 	}
-	int rc = stream->state == VSHMEM_CONNECTING ? greet(stream, from, to, there)
-						    : be_answered(stream, own);
-	if (rc == -EAGAIN && vshmem_seconds() - stream->since > PATIENCE)
+	bool is_connecting = stream->state == VSHMEM_CONNECTING;
+	int rc = is_connecting ? greet(stream, from, to, there) : be_answered(stream, own);
+	time_t patience = is_connecting ? PATIENCE : COMPUTING;
+	if (rc == -EAGAIN && vshmem_seconds() - stream->since > patience)
 		rc = -ETIMEDOUT;
-	if (rc == 0 || rc == -EAGAIN)
-		return rc;
-	bool was_last = stream->nth + 1 >= there->count;
-	unsigned next = was_last ? 0 : stream->nth + 1;
-	vshmem_stream_close(stream);
-	stream->since = vshmem_seconds();
-	stream->failed = true;
-	stream->nth = next;
-	return was_last ? rc : -EAGAIN;
+	return rc == 0 || rc == -EAGAIN ? rc : give_up(stream, own, there, rc);
 }
 
 int vshmem_stream_put(struct vshmem_stream *stream, uint8_t word, uint8_t tag,
@@ -198,7 +207,17 @@ int vshmem_stream_flush(struct vshmem_stream *stream)
 	}
 	if (stream->from == stream->end)
 		stream->from = stream->end = 0;
+	if (stream->ending && stream->end == 0)
+		vshmem_stream_close(stream);
 	return 0;
+}
+
+void vshmem_stream_end(struct vshmem_stream *stream, uint8_t word)
+{
+	if (stream->state != VSHMEM_OPEN)
+		vshmem_stream_close(stream);
+	else if (!stream->ending)
+		stream->ending = vshmem_stream_put(stream, word, 0, NULL, 0) == 0;
 }
 
 void vshmem_stream_close(struct vshmem_stream *stream)
@@ -206,12 +225,12 @@ void vshmem_stream_close(struct vshmem_stream *stream)
 	if (stream->state != VSHMEM_CLOSED)
 		close(stream->fd);
 	free(stream->buffer);
-	*stream = (struct vshmem_stream) { .fd = -1 };
+	*stream = (struct vshmem_stream) { .fd = -1, .attempts = stream->attempts };
 }
 
-bool vshmem_source_open(struct vshmem_source *source, int fd)
+bool vshmem_source_open(struct vshmem_source *source, int fd, uint32_t attempt)
 {
-	*source = (struct vshmem_source) { fd, malloc(BUFFER), 0, 0 };
+	*source = (struct vshmem_source) { .fd = fd, .attempt = attempt, .buffer = malloc(BUFFER) };
 	if (!source->buffer)
 		return false;
 	keep_alive(fd);
@@ -265,5 +284,5 @@ void vshmem_source_close(struct vshmem_source *source)
 	if (source->fd > 0)
 		close(source->fd);
 	free(source->buffer);
-	*source = (struct vshmem_source) { .fd = -1 };
+	*source = (struct vshmem_source) { .fd = -1, .attempt = source->attempt };
 }

@@ -147,8 +147,8 @@ static int hear(struct guest *guest, const struct vshmem_place *own)
 	return !differs && memcmp(guest->greeting.kind, VSHMEM_GREETING, 8) == 0 ? 1 : -1;
 }
 
-int vshmem_accept(const struct vshmem_place *own, uint32_t to, uint32_t *number,
-	bool (*place_of)(uint32_t number, struct vshmem_place *place))
+int vshmem_accept(const struct vshmem_place *own, uint32_t to, struct vshmem_greeting *said,
+	bool (*place_of)(const struct vshmem_greeting *said, struct vshmem_place *place))
 {
 	struct vshmem_place place;
 	if (listener >= 0)
@@ -158,8 +158,8 @@ int vshmem_accept(const struct vshmem_place *own, uint32_t to, uint32_t *number,
 		if (rc == 0)
 			continue;
 		int fd = guest->fd;
-		*number = guest->greeting.from;
-		if (rc == 1 && guest->greeting.to == to && place_of(*number, &place)
+		*said = guest->greeting;
+		if (rc == 1 && said->to == to && place_of(said, &place)
 		        && send(fd, place.secret, sizeof(place.secret), MSG_NOSIGNAL)
 		                == sizeof(place.secret)) {
 			*guest = (struct guest) { 0 };

@@ -20,7 +20,9 @@ struct vshmem_user {
 	/* Called again and again while a process leaves, LEAVING: this one. True: what it has of
 	 * the pool is given back, but for memory that is the program's. */
 	bool (*leave)(bool leaving);
-	/* That memory is private now: its handle of the pool gives nothing any more. */
+	/* Its memory is made private now: it makes no call for the pool until it has left it. */
+	void (*parting)(void);
+	/* That memory is private: its handle of the pool gives nothing any more. */
 	void (*left)(void);
 	/* The pool can be opened again. */
 	void (*joined)(void);

@@ -9,12 +9,14 @@ vshmem=$(realpath "$1") leaves=${2:-10} name=vv$$
 export NODES_CONTAINERS=1
 stop=build/mpi/$name.stop
 trap 'rm -f "$stop"*; cleanup' EXIT
-# A job in the background; its ranks write to $log, and the rounds they have made beside $stop.
+# A job in the background; its ranks write to $log, and the rounds they have made beside $stop. There is its status, too, when it
+# has ended by itself.
 start() { # start PROCESSES WORDS-OF-MPIRUN...
 	local processes=$1
 	shift
 	rm -f "$stop"*
-	timeout -k 5 400 $nodes run "$name" 1 mpirun -H "$hosts" -np "$processes" "$@" >"$log" 2>&1 </dev/null &
+	timeout -k 5 400 sh -c '"$@"; rc=$?; echo $rc >"$0.status"; exit $rc' "$stop" \
+		$nodes run "$name" 1 mpirun -H "$hosts" -np "$processes" "$@" >"$log" 2>&1 </dev/null &
 	job=$!
 	rounds 5
 }
@@ -28,6 +30,7 @@ rounds() { # rounds COUNT: waits until so many more were made
 		made=$(cat "$stop.rounds" 2>/dev/null)
 	done
 }
+breaks_off() { ! wait $job && [ -s "$stop.status" ]; }
 ends() { touch "$stop" && wait $job && grep -q '^1 passed, 0 failed' "$log"; }
 program() { # program NODE [PLACE]: the pid of a process of the job there
 	local pid
@@ -86,8 +89,7 @@ check "the pool is clean" clean
 refused() {
 	start 2 build/mpi/moves "$stop" window || return 1
 	leave 2 3 && return 1
-	wait $job
-	[ $? != 124 ] && grep -q 'does not leave the pool: it has windows' "$log" && grep -q 'was evicted from the pool\|is dead' "$log"
+	breaks_off && grep -q 'does not leave the pool: it has windows' "$log" && grep -q 'was evicted from the pool\|is dead' "$log"
 }
 check "with a window in the pool: refused with a sentence, and the job ends" refused
 # Killed in the middle of it, on either side: the job ends, as it does for any death.
@@ -98,15 +100,24 @@ killed() { # killed NODE MILLISECONDS
 	leave 2 10 &
 	sleep "$2"
 	kill -KILL "$pid"
-	wait $job
-	# mpirun may lose its own words about it.
-	case $? in 0 | 124 | 137) return 1 ;; esac
+	breaks_off || return 1
 	wait
 }
 for after in 0.0 0.1 0.2 0.3 0.5 0.8; do
 	check "who leaves is killed after $after s" killed 2 $after
 	check "who stays is killed after $after s" killed 1 $after
 done
+check "  and the pool is clean" clean
+# The command is killed: the next one goes on where it was.
+command_killed() { # command_killed SECONDS
+	start 4 --mca coll_vshmem_after 0 build/mpi/moves "$stop" one-sided || return 1
+	leave 2 &
+	sleep "$1"
+	pkill -KILL -f "^$vshmem pool leave $name"
+	wait $!
+	rounds 20 && leave 2 && rounds 20 && join 2 && all_said 2 'all messages go by the pool again' && rounds 20 && ends
+}
+for after in 0.02 0.05 0.1 0.2; do check "the command that leaves is killed after $after s" command_killed $after; done
 check "  and the pool is clean" clean
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
