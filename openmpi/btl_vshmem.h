@@ -183,6 +183,8 @@ bool vshmem_modex_publish(const mca_base_component_t *name);
 bool vshmem_modex_of(const opal_process_name_t *name, struct vshmem_modex *modex);
 /* The same of a process of the job, if it is here already: it is not asked for. */
 bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex);
+/* That some peer goes over the network, and why. */
+void vshmem_btl_tell_once(const char *why);
 /* A process is sent to through the pool. Both ends of a pair come to the same answer. */
 bool vshmem_is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex);
 
@@ -194,8 +196,6 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *btl);
 void vshmem_btl_limits(void);
 
 /* endpoint.c */
-/* That some peer goes over the network, and why. */
-void vshmem_btl_tell_once(const char *why);
 vshmem_endpoint *vshmem_endpoint_open(uint32_t rank, const struct vshmem_modex *modex);
 void vshmem_endpoint_close(vshmem_endpoint *endpoint);
 vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);

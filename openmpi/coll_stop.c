@@ -135,7 +135,7 @@ bool vshmem_stop_step(bool leaving)
 			done = false;
 			if (ended(use)) {
 				*link = use->next;
-				vshmem_gathering_give_back(use);
+				use->give_back(use);
 				continue;
 			}
 		}

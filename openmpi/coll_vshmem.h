@@ -54,6 +54,7 @@ struct vshmem_use {
 	vshmem_team *team;
 	void *memory; /* of the team */
 	struct vshmem_use *next;
+	void (*give_back)(struct vshmem_use *use); /* its team is not used any more */
 	uint32_t members, rank;
 	bool said;
 };
@@ -94,8 +95,6 @@ extern struct vshmem_coll_parameters vshmem_coll_parameters;
 void vshmem_gathering_decide(vshmem_gathering *gathering, struct vshmem_use *use,
 	struct ompi_communicator_t *comm);
 void vshmem_gathering_end(vshmem_gathering *gathering);
-/* Its team is not used any more. */
-void vshmem_gathering_give_back(struct vshmem_use *use);
 /* What a team passes on at once. */
 size_t vshmem_gathering_piece(void);
 /* What MPI returns for what the library does. */

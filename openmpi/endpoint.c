@@ -26,21 +26,12 @@ static void destruct(vshmem_endpoint *endpoint)
 		vshmem_lane_close(endpoint->peer.lane);
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&endpoint->waiting)))
-		vshmem_btl_free(&vshmem_btl.super, (mca_btl_base_descriptor_t *)item);
+		opal_free_list_return(((vshmem_frag *)item)->home, (opal_free_list_item_t *)item);
 	OBJ_DESTRUCT(&endpoint->waiting);
 	OBJ_DESTRUCT(&endpoint->lock);
 }
 
 OBJ_CLASS_INSTANCE(vshmem_endpoint, opal_list_item_t, construct, destruct);
-
-void vshmem_btl_tell_once(const char *why)
-{
-	if (!vshmem_btl.warned)
-		vshmem_say(
-			"a peer cannot be reached through the pool, and goes over the network: %s",
-			why);
-	vshmem_btl.warned = true;
-}
 
 static vshmem_endpoint *find(uint64_t nonce)
 {

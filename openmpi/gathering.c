@@ -167,7 +167,7 @@ static void end(struct vshmem_use *use, uint32_t members)
 	}
 }
 
-void vshmem_gathering_give_back(struct vshmem_use *use)
+static void give_back(struct vshmem_use *use)
 {
 	end(use, use->members);
 	use->way = UNDECIDED;
@@ -218,6 +218,7 @@ void vshmem_gathering_decide(
 	int all = agree(gathering, use, comm, fits);
 	if (all >= NOW) {
 		use->way = BY_TEAM;
+		use->give_back = give_back;
 		vshmem_stop_enter(use);
 		return;
 	}

@@ -64,6 +64,15 @@ bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex)
 	return is_ours(found, bytes, modex);
 }
 
+void vshmem_btl_tell_once(const char *why)
+{
+	if (!vshmem_btl.warned)
+		vshmem_say(
+			"a peer cannot be reached through the pool, and goes over the network: %s",
+			why);
+	vshmem_btl.warned = true;
+}
+
 /* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does
  * not have (and crashes). So it is made of what both know alike: their modex, and their ranks. */
 bool vshmem_is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex)

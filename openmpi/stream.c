@@ -32,7 +32,8 @@ time_t vshmem_seconds(void)
 	return now.tv_sec;
 }
 
-/* A guest that is moved may be silent for a while; one that is gone is noticed after ten minutes. */
+/* A guest that is moved may be silent for a while; one that is gone is noticed after ten minutes.
+ */
 static void keep_alive(int fd)
 {
 	static const int on = 1, idle = 120, interval = 60, count = 8;

@@ -1,6 +1,7 @@
-/* Connections over this machine's network, real ones: a peer that connects, gives up and connects again, whose texts arrive whole and
- * in order; and strangers, who know its port and all but the secret, and are never let in. What comes by a connection that was let in
- * may be nonsense: it is refused.
+/* Connections over this machine's network, real ones: a peer that connects, gives up and connects
+ * again, whose texts arrive whole and in order; and strangers, who know its port and all but the
+ * secret, and are never let in. What comes by a connection that was let in may be nonsense: it is
+ * refused.
  *   connect [SEED [SECONDS]]
  */
 #include <errno.h>

@@ -2,8 +2,8 @@
  *
  *   gap FILE      goes on until FILE is there
  *
- * Rank 0 and rank 1 send 8 bytes to and fro. Rank 0 prints, for every 20 ms or so, half the median of its rounds,
- * and the longest, in microseconds: "round MEDIAN LONGEST".
+ * Rank 0 and rank 1 send 8 bytes to and fro. Rank 0 prints, for every 20 ms or so, half the median
+ * of its rounds, and the longest, in microseconds: "round MEDIAN LONGEST".
  */
 #include <mpi.h>
 #include <stdint.h>

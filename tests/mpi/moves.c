@@ -1,5 +1,5 @@
-/* All that a program does with messages, each byte looked at, until it is told to stop: guests of its
- * processes may leave the pool meanwhile, and join it again.
+/* All that a program does with messages, each byte looked at, until it is told to stop: guests of
+ * its processes may leave the pool meanwhile, and join it again.
  *
  *   moves FILE [one-sided|window]     goes on until FILE is there; says each round in FILE.rounds
  *
