@@ -124,8 +124,11 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 			continue;
 		if (!vshmem_is_peer(&procs[nth]->proc_name, &modex))
 			continue;
-		vshmem_watch(&modex.domain);
 		endpoints[nth] = vshmem_endpoint_open(procs[nth]->proc_name.vpid, &modex);
+		if (endpoints[nth])
+			vshmem_watch_peer(endpoints[nth]);
+		else
+			vshmem_watch(&modex.domain);
 		/* Open MPI asks for one peer without saying which. */
 		if (endpoints[nth] && reachable)
 			opal_bitmap_set_bit(reachable, (int)nth);

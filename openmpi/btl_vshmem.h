@@ -58,10 +58,10 @@ struct mca_btl_base_endpoint_t {
 	struct vshmem_stream stream;
 	struct vshmem_source source; /* of the thread that makes progress alone */
 	uint64_t streamed, streamed_here; /* messages by connections: to it, from it */
-	int32_t reads;		      /* of its memory in the pool, under way */
-	bool indirect;		      /* that memory is not to be read there */
-	bool met;		      /* it was asked to look at connections */
-	bool meets;		      /* it has asked that */
+	int32_t reads; /* of its memory in the pool, under way */
+	bool indirect; /* that memory is not to be read there */
+	bool met; /* it was asked to look at connections */
+	bool meets; /* it has asked that */
 	bool gone; /* nothing can be sent to it any more */
 	int why; /* an error number; 0: it was said */
 	time_t since;
@@ -278,11 +278,13 @@ void vshmem_over_close(void);
 /* watch.c */
 /* Processes of the job are in a domain. */
 void vshmem_watch(const struct vshmem_domain *domain);
+/* The one where a peer is, in this process's pool. */
+void vshmem_watch_peer(const vshmem_endpoint *endpoint);
 /* Looks whether the job's domains live. */
 void vshmem_watch_look(void);
 /* It is time to. */
 bool vshmem_watch_due(void);
-/* Another pool is joined. */
+/* A pool is joined, another one perhaps. */
 void vshmem_watch_anew(void);
 
 /* leave.c */

@@ -154,7 +154,7 @@ static bool by_team(vshmem_gathering *gathering, size_t bytes)
 			return true;
 	}
 	if (use->way != BY_TEAM && use->way != BY_MESSAGES
-	        && use->before <= vshmem_coll_parameters.after)
+		&& use->before <= vshmem_coll_parameters.after)
 		use->before++;
 	return false;
 }

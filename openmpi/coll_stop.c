@@ -1,6 +1,6 @@
 /* How all members of a team end it at the same call when one of them leaves the pool.
  *
- * Whoever leaves asks for it by a word in the team's memory. Each member then says once how many
+ * Who leaves asks for it by a word in the team's memory. Each member then says once how many
  * calls it has begun, and begins none more before all have said so. The largest of these numbers is
  * the last call of the team: all have to take part in it, because one has begun it. The next one
  * goes by messages. A member says so where it makes progress, waits in a call of the team, or
@@ -17,9 +17,13 @@ static struct vshmem_use *used; /* by_team and stopped */
 
 static uint64_t load(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 static void store(uint64_t *word, uint64_t value)
-{ __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
 static bool asked(const struct vshmem_use *use)
-{ return __atomic_load_n(&use->stop->asked, __ATOMIC_ACQUIRE) != 0; }
+{
+	return __atomic_load_n(&use->stop->asked, __ATOMIC_ACQUIRE) != 0;
+}
 
 void vshmem_stop_enter(struct vshmem_use *use)
 {
@@ -51,7 +55,9 @@ static bool all_said(const struct vshmem_use *use, uint64_t *last)
 }
 
 static uint64_t begun_by(const struct vshmem_use *use)
-{ return __atomic_load_n(&use->calls, __ATOMIC_RELAXED); }
+{
+	return __atomic_load_n(&use->calls, __ATOMIC_RELAXED);
+}
 
 /* Others, who have still to make the last call, wait for the word of this member. */
 void vshmem_stop_forget(struct vshmem_use *use)

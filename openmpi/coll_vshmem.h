@@ -49,7 +49,7 @@ struct vshmem_use {
 	int before; /* calls before it is decided */
 	uint64_t calls; /* of this team */
 	struct vshmem_stop *stop;
-	bool inside;	    /* a call that waits */
+	bool inside; /* a call that waits */
 	uint32_t under_way; /* calls that do not */
 	vshmem_team *team;
 	void *memory; /* of the team */
@@ -123,7 +123,7 @@ static inline bool vshmem_stop_count(struct vshmem_use *use)
 	if (opal_using_threads())
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return OPAL_LIKELY(!__atomic_load_n(&use->stop->asked, __ATOMIC_ACQUIRE))
-	        || vshmem_stop_goes_on(use);
+		|| vshmem_stop_goes_on(use);
 }
 
 /* collectives.c */

@@ -9,7 +9,9 @@
 #define CALLS_WITHOUT_PROGRESS 32
 
 static bool undecided(const struct vshmem_use *use)
-{ return use->way == UNDECIDED || use->way == STOPPED; }
+{
+	return use->way == UNDECIDED || use->way == STOPPED;
+}
 
 bool vshmem_coll_by_team(
 	vshmem_gathering *gathering, struct ompi_communicator_t *comm, size_t bytes)

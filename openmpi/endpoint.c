@@ -91,6 +91,7 @@ static vshmem_endpoint *make(uint32_t rank, const struct vshmem_modex *modex, bo
 	endpoint->rank = rank;
 	endpoint->place = modex->place;
 	endpoint->pair.they = (struct vshmem_stay) { .port = *port, .domain = modex->domain };
+	memcpy(endpoint->pair.they.pool, modex->pool, sizeof(modex->pool));
 	endpoint->pair.told = vshmem_btl.me.number;
 	/* Whatever the size of fragments was set to. */
 	uint32_t most = vshmem_lane_most_bytes(lane);
@@ -133,7 +134,7 @@ vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane)
 	/* The process of the job that has published this port. */
 	struct vshmem_modex modex;
 	if (sender.mark >= UINT32_MAX || !vshmem_modex_known((uint32_t)sender.mark, &modex)
-	        || modex.port.nonce != sender.port.nonce)
+		|| modex.port.nonce != sender.port.nonce)
 		return NULL;
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
 	endpoint = vshmem_endpoint_of_rank((uint32_t)sender.mark);

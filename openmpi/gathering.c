@@ -56,8 +56,7 @@ static bool open_pool(const uint8_t wanted[16])
 	/* mpirun passes parameters on in the environment. The BTL says what is wrong, if anything
 	 * is. */
 	if (!pool
-	        && (apart
-			|| vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0))
+		&& (apart || vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0))
 		pool = NULL;
 	bool open = pool != NULL;
 	OPAL_THREAD_UNLOCK(&lock);
@@ -85,7 +84,7 @@ static size_t bytes_of(uint32_t members)
 {
 	size_t of_team = vshmem_team_bytes(members, vshmem_gathering_piece());
 	return (of_team + 63) / 64 * 64 + sizeof(struct vshmem_stop)
-	        + members * sizeof(((struct vshmem_stop *)0)->members[0]);
+		+ members * sizeof(((struct vshmem_stop *)0)->members[0]);
 }
 
 /* Joins as a member, in memory of its own (id 0) or that of another member. Tells its name: 0 when
@@ -96,7 +95,7 @@ static int join(struct vshmem_use *use, uint32_t members, uint32_t rank, int id)
 	size_t bytes = bytes_of(members);
 	int rc = of_team == 0 ? -EINVAL
 		: id == 0     ? vshmem_hold(pool, bytes, &use->memory)
-			    : vshmem_attach(pool, id, bytes, &use->memory);
+			      : vshmem_attach(pool, id, bytes, &use->memory);
 	if (rc != 0) {
 		use->memory = NULL;
 		if (rc == -EIDRM)
@@ -133,7 +132,8 @@ static bool one_more(uint32_t members)
 	uint64_t job = (uint64_t)ompi_comm_size(&ompi_mpi_comm_world.comm),
 		 most = vshmem_bytes(pool) / OF_THE_POOL / job;
 	OPAL_THREAD_LOCK(&lock);
-	bool fits = !apart && teams < vshmem_coll_parameters.most_teams && taken + share(members) <= most;
+	bool fits = !apart && teams < vshmem_coll_parameters.most_teams
+		&& taken + share(members) <= most;
 	if (fits) {
 		teams++;
 		taken += share(members);

@@ -15,7 +15,7 @@ static long passed(void)
 	return (since.tv_sec - was.tv_sec) * 1000 + (since.tv_nsec - was.tv_nsec) / 1000000;
 }
 
-/* With every process of the job that may ever be sent to through the pool: whoever wants to send
+/* With every process of the job that may ever be sent to through the pool: who wants to send
  * to this one later finds a pair that has gone over. */
 static void make_pairs(void)
 {
@@ -43,8 +43,9 @@ static void begin(void)
 	for (struct vshmem_user *user = vshmem_btl.users; user && !why; user = user->next)
 		why = user->refuses ? user->refuses() : NULL;
 	if (why && why != refused)
-		vshmem_say("this process does not leave the pool: %s. When the time limit of the leave has passed, its "
-			   "domain is evicted, and the job ends",
+		vshmem_say(
+			"this process does not leave the pool: %s. When the time limit of the leave has passed, its "
+			"domain is evicted, and the job ends",
 			why);
 	refused = why;
 	if (why)
@@ -75,9 +76,8 @@ static void join(void)
 		OPAL_THREAD_LOCK(&endpoint->lock);
 		endpoint->pair.leave_said = false;
 		OPAL_THREAD_UNLOCK(&endpoint->lock);
-		if (memcmp(endpoint->pair.they.pool, vshmem_btl.me.stay.pool, 16) == 0)
-			vshmem_watch(&endpoint->pair.they.domain);
 	}
+	vshmem_watch_anew();
 }
 
 void vshmem_leave_look(void)
@@ -90,7 +90,8 @@ void vshmem_leave_look(void)
 	else if (!me->leaving)
 		begin();
 	if (vshmem_btl.pool && vshmem_domain_alive(vshmem_btl.pool, &me->stay.domain) == 0)
-		vshmem_abort("this process's domain was evicted from the pool: it did not leave in time");
+		vshmem_abort(
+			"this process's domain was evicted from the pool: it did not leave in time");
 }
 
 static bool all_parted(void)
@@ -130,10 +131,10 @@ static void part(void)
 	btl->pool = NULL;
 	btl->me.leaving = btl->me.here = false;
 	btl->left++;
-	vshmem_watch_anew();
 	/* What it has mapped is others' when its domain is evicted. */
 	if (rc != 0)
-		vshmem_abort("the memory that this process has of the pool cannot be made private: %s",
+		vshmem_abort(
+			"the memory that this process has of the pool cannot be made private: %s",
 			strerror(-rc));
 	long took = passed();
 	if (vshmem_parameters.verbose)
@@ -155,6 +156,7 @@ int vshmem_leave_step(void)
 		part();
 	btl->moving = btl->me.leaving || !btl->me.here || !settled;
 	if (!btl->moving && btl->left && vshmem_parameters.verbose)
-		vshmem_say("all messages go by the pool again, %ld ms after it was joined", passed());
+		vshmem_say(
+			"all messages go by the pool again, %ld ms after it was joined", passed());
 	return events;
 }

@@ -111,7 +111,9 @@ void *vshmem_in_pool(vshmem_endpoint *endpoint, const mca_btl_base_registration_
 }
 
 void vshmem_in_pool_done(vshmem_endpoint *endpoint)
-{ OPAL_THREAD_ADD_FETCH32(&endpoint->reads, -1); }
+{
+	OPAL_THREAD_ADD_FETCH32(&endpoint->reads, -1);
+}
 
 void *vshmem_registered(
 	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access)

@@ -85,7 +85,7 @@ bool vshmem_is_peer(const opal_process_name_t *name, const struct vshmem_modex *
 	if (name->jobid != me->jobid || name->vpid >= job)
 		return false;
 	if (modex->port.most_bytes < own->max_send_size
-	        || own->port.most_bytes < modex->max_send_size) {
+		|| own->port.most_bytes < modex->max_send_size) {
 		vshmem_btl_tell_once(
 			"its lanes are not as long as ours: give all processes the same btl_vshmem parameters");
 		return false;

@@ -46,8 +46,7 @@ bool vshmem_btl_join(char *message, size_t bytes)
 	if (vshmem_open(name, &pool, message, bytes) != 0)
 		return false;
 	/* What is left is for others, and for MPI_Alloc_mem. */
-	size_t port_bytes
-		= vshmem_port_bytes(pool, btl->processes, vshmem_parameters.port_bytes);
+	size_t port_bytes = vshmem_port_bytes(pool, btl->processes, vshmem_parameters.port_bytes);
 	int rc = vshmem_port_make(
 		pool, btl->processes, port_bytes, vshmem_parameters.lane_bytes, &btl->port);
 	if (rc != 0) {
@@ -160,7 +159,7 @@ static void end_streams(uint64_t *sent, uint64_t *received)
 	{
 		struct vshmem_stream *stream = &endpoint->stream;
 		while (stream->state == VSHMEM_OPEN && vshmem_stream_flush(stream) == 0
-		        && vshmem_seconds() < until) {
+			&& vshmem_seconds() < until) {
 			vshmem_stream_end(stream, VSHMEM_END);
 			sched_yield();
 		}
@@ -199,7 +198,8 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 	OBJ_DESTRUCT(&btl->large);
 	OBJ_DESTRUCT(&btl->lock);
 	if (vshmem_parameters.verbose && btl->streamed + btl->streamed_here > 0)
-		vshmem_say("%llu messages sent by connections, %llu received; the pool left %llu times",
+		vshmem_say(
+			"%llu messages sent by connections, %llu received; the pool left %llu times",
 			(unsigned long long)btl->streamed, (unsigned long long)btl->streamed_here,
 			(unsigned long long)btl->left);
 	/* Last: who reads it knows that the pool is closed. */

@@ -183,8 +183,8 @@ int vshmem_one_sided_start(struct mca_btl_base_endpoint_t *endpoint,
 }
 
 /* From a port, and what is no answer from an endpoint. */
-static void arrived(vshmem_endpoint *endpoint, uint64_t nonce, uint8_t tag, const void *text,
-	uint32_t bytes)
+static void arrived(
+	vshmem_endpoint *endpoint, uint64_t nonce, uint8_t tag, const void *text, uint32_t bytes)
 {
 	struct vshmem_incoming message = { .operation = tag };
 	if (bytes < sizeof(message.header))
@@ -210,7 +210,9 @@ void vshmem_one_sided_arrived(uint32_t lane, uint8_t tag, const void *text, uint
 
 void vshmem_one_sided_streamed(
 	vshmem_endpoint *endpoint, uint8_t tag, const void *text, uint32_t bytes)
-{ arrived(endpoint, endpoint->peer.nonce, tag, text, bytes); }
+{
+	arrived(endpoint, endpoint->peer.nonce, tag, text, bytes);
+}
 
 int vshmem_one_sided_waiting(void)
 {

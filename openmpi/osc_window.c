@@ -47,9 +47,10 @@ static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE;
 /* What lies in the pool and is used by loads and stores cannot go over. */
 static const char *refuses(void)
 {
-	return attaches > 0 ? "it has windows of MPI_Win_allocate or MPI_Win_create in the pool, which end with MPI_Win_free; "
-			      "with OMPI_MCA_osc_vshmem_direct=0 windows are made that can be taken along"
-			    : NULL;
+	return attaches > 0
+		? "it has windows of MPI_Win_allocate or MPI_Win_create in the pool, which end with MPI_Win_free; "
+		  "with OMPI_MCA_osc_vshmem_direct=0 windows are made that can be taken along"
+		: NULL;
 }
 
 static void left(void)

@@ -12,10 +12,12 @@ enum { FRAMES = 32, PEERS = 32 };
 enum { GRACE = 5 };
 
 static int sources = -1; /* for epoll */
-static bool refused;	 /* some connection was, and it was said */
+static bool refused;  /* some connection was, and it was said */
 
 static vshmem_endpoint *endpoint_of(struct vshmem_pair *pair)
-{ return (vshmem_endpoint *)((char *)pair - offsetof(vshmem_endpoint, pair)); }
+{
+	return (vshmem_endpoint *)((char *)pair - offsetof(vshmem_endpoint, pair));
+}
 
 static int over(struct vshmem_pair *pair, uint64_t sent)
 {
@@ -80,12 +82,13 @@ static void fail(vshmem_endpoint *endpoint, int rc)
 static bool is_over(vshmem_endpoint *endpoint)
 {
 	if (endpoint->source.ended || endpoint->why == 0
-	        || (endpoint->peer.lane && vshmem_lane_closed(endpoint->peer.lane) == 1))
+		|| (endpoint->peer.lane && vshmem_lane_closed(endpoint->peer.lane) == 1))
 		return true;
 	if (vshmem_seconds() - endpoint->since <= GRACE)
 		return false;
-	vshmem_abort("the connection to the process of rank %u, by which messages go while it or this one is not in "
-		     "the pool, is broken: %s",
+	vshmem_abort(
+		"the connection to the process of rank %u, by which messages go while it or this one is not in "
+		"the pool, is broken: %s",
 		endpoint->rank, strerror(-endpoint->why));
 	endpoint->why = 0;
 	return true;
@@ -96,7 +99,7 @@ static bool needs(const vshmem_endpoint *endpoint)
 {
 	const struct vshmem_pair *pair = &endpoint->pair;
 	return vshmem_btl.me.leaving || pair->they_leave || pair->out != BY_LANE
-	        || pair->owes_arrived || pair->owes_ready;
+		|| pair->owes_arrived || pair->owes_ready;
 }
 
 /* With the endpoint's lock held. */
@@ -116,9 +119,10 @@ static int connect_to(vshmem_endpoint *endpoint)
 		&vshmem_btl.modex.place, &endpoint->place);
 	if (rc != 0 && rc != -EAGAIN && !refused) {
 		refused = true;
-		vshmem_say("cannot connect to the process of rank %u (%s): as long as this is so, its messages do not "
-			   "go over to the network, and this process or that one does not leave the pool. Its machine "
-			   "must accept connections at port %u",
+		vshmem_say(
+			"cannot connect to the process of rank %u (%s): as long as this is so, its messages do not "
+			"go over to the network, and this process or that one does not leave the pool. Its machine "
+			"must accept connections at port %u",
 			endpoint->rank, strerror(-rc), endpoint->place.port);
 	}
 	return rc == 0 ? 0 : -EAGAIN;
@@ -134,7 +138,8 @@ bool vshmem_over_step(vshmem_endpoint *endpoint)
 		rc = connect_to(endpoint);
 	if (rc == 0)
 		rc = vshmem_pair_step(&endpoint->pair, &vshmem_btl.me, &calls);
-	endpoint->indirect = endpoint->pair.out != BY_LANE || (endpoint->indirect && needs(endpoint));
+	endpoint->indirect = endpoint->pair.out != BY_LANE
+		|| (endpoint->indirect && needs(endpoint));
 	if (endpoint->pair.out != BY_LANE)
 		endpoint->met = false;
 	bool settled = vshmem_pair_settled(&endpoint->pair) && !needs(endpoint);
@@ -174,7 +179,8 @@ void vshmem_over_heard(uint32_t lane, uint8_t tag, const void *text, uint32_t by
 	}
 	endpoint->meets = false;
 	if (!sense)
-		vshmem_abort("of %llu messages that the process of rank %u has sent by the pool, %llu have arrived",
+		vshmem_abort(
+			"of %llu messages that the process of rank %u has sent by the pool, %llu have arrived",
 			bytes == sizeof(sent) ? (unsigned long long)sent : 0, endpoint->rank,
 			(unsigned long long)endpoint->pair.got);
 }
@@ -190,11 +196,9 @@ static bool hear(vshmem_endpoint *endpoint, const struct vshmem_frame *frame)
 		&endpoint->pair, &calls, frame->word, frame->text, frame->bytes);
 	if (sense && frame->word == VSHMEM_HERE)
 		endpoint->peer.nonce = endpoint->pair.they.port.nonce;
-	struct vshmem_stay they = endpoint->pair.they;
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
-	if (sense && frame->word == VSHMEM_HERE && vshmem_btl.me.here
-	        && memcmp(they.pool, vshmem_btl.me.stay.pool, sizeof(they.pool)) == 0)
-		vshmem_watch(&they.domain);
+	if (sense && frame->word == VSHMEM_HERE)
+		vshmem_watch_peer(endpoint);
 	return sense;
 }
 
@@ -216,7 +220,8 @@ static void end_source(vshmem_endpoint *endpoint, int rc)
 		return;
 	fail(endpoint, rc);
 	if (rc == -EBADMSG)
-		vshmem_abort("what the process of rank %u sends by a connection is invalid", endpoint->rank);
+		vshmem_abort("what the process of rank %u sends by a connection is invalid",
+			endpoint->rank);
 }
 
 /* Texts are held back until the lane is read to its end. */
@@ -243,7 +248,7 @@ static int receive(vshmem_endpoint *endpoint)
 	return taken;
 }
 
-/* Whoever has a connection that something is still to come by has no other. */
+/* A process with a connection that something is still to come by has no other. */
 static bool place_of(const struct vshmem_greeting *said, struct vshmem_place *place)
 {
 	vshmem_endpoint *endpoint = vshmem_endpoint_of_rank(said->from);
@@ -252,7 +257,7 @@ static bool place_of(const struct vshmem_greeting *said, struct vshmem_place *pl
 	const struct vshmem_source *source = &endpoint->source;
 	*place = endpoint->place;
 	return said->attempt > source->attempt
-	        && (source->fd <= 0 || !source->heard || source->ended);
+		&& (source->fd <= 0 || !source->heard || source->ended);
 }
 
 static void let_in(void)
@@ -265,7 +270,7 @@ static void let_in(void)
 	vshmem_source_close(&endpoint->source);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = endpoint };
 	if (!vshmem_source_open(&endpoint->source, fd, said.attempt)
-	        || epoll_ctl(sources, EPOLL_CTL_ADD, fd, &event) != 0)
+		|| epoll_ctl(sources, EPOLL_CTL_ADD, fd, &event) != 0)
 		fail(endpoint, -ENOMEM);
 }
 

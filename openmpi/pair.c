@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-static int leave(struct vshmem_pair *pair, const struct vshmem_me *me,
-	const struct vshmem_pair_calls *calls)
+static int leave(
+	struct vshmem_pair *pair, const struct vshmem_me *me, const struct vshmem_pair_calls *calls)
 {
 	int rc = 0;
 	if (me->leaving && !pair->leave_said) {
@@ -49,8 +49,8 @@ static int answer(struct vshmem_pair *pair, const struct vshmem_pair_calls *call
 	return rc;
 }
 
-static int come_back(struct vshmem_pair *pair, const struct vshmem_me *me,
-	const struct vshmem_pair_calls *calls)
+static int come_back(
+	struct vshmem_pair *pair, const struct vshmem_me *me, const struct vshmem_pair_calls *calls)
 {
 	int rc = 0;
 	if (pair->told != me->number) {
@@ -60,7 +60,7 @@ static int come_back(struct vshmem_pair *pair, const struct vshmem_me *me,
 		pair->told = me->number;
 	}
 	if (!pair->known || pair->unarrived
-	        || memcmp(pair->they.pool, me->stay.pool, sizeof(me->stay.pool)) != 0)
+		|| memcmp(pair->they.pool, me->stay.pool, sizeof(me->stay.pool)) != 0)
 		return 0;
 	if (!pair->claimed) {
 		rc = calls->claim(pair);
@@ -79,8 +79,8 @@ static int come_back(struct vshmem_pair *pair, const struct vshmem_me *me,
 	return rc;
 }
 
-int vshmem_pair_step(struct vshmem_pair *pair, const struct vshmem_me *me,
-	const struct vshmem_pair_calls *calls)
+int vshmem_pair_step(
+	struct vshmem_pair *pair, const struct vshmem_me *me, const struct vshmem_pair_calls *calls)
 {
 	int rc = leave(pair, me, calls);
 	/* What is answered goes its way whatever else waits. */
@@ -122,9 +122,7 @@ bool vshmem_pair_hear(struct vshmem_pair *pair, const struct vshmem_pair_calls *
 		pair->they_leave = pair->they_left = true;
 		pair->known = false;
 		return true;
-	case VSHMEM_LEAVE_SEEN:
-		pair->leave_seen = true;
-		return pair->leave_said;
+	case VSHMEM_LEAVE_SEEN: pair->leave_seen = true; return pair->leave_said;
 	case VSHMEM_HERE:
 		if (bytes != sizeof(pair->they))
 			return false;
@@ -151,11 +149,11 @@ bool vshmem_pair_hear(struct vshmem_pair *pair, const struct vshmem_pair_calls *
 bool vshmem_pair_settled(const struct vshmem_pair *pair)
 {
 	return pair->out == BY_LANE && pair->in == BY_LANE && !pair->they_leave
-	        && !pair->owes_arrived && !pair->owes_ready;
+		&& !pair->owes_arrived && !pair->owes_ready;
 }
 
 bool vshmem_pair_parted(const struct vshmem_pair *pair)
 {
 	return pair->leave_said && pair->leave_seen && pair->out == BY_SOCKET
-	        && pair->in == BY_SOCKET && !pair->unarrived;
+		&& pair->in == BY_SOCKET && !pair->unarrived;
 }

@@ -2,8 +2,8 @@
  * them leaves the pool and joins one again: what each has to say, and when.
  *
  * Each direction of a pair goes by a lane or by a connection of its own, which its sender makes.
- * Whoever sends says where it ends: OVER is the last message in a lane, BACK the last text on a
- * connection. So nothing is lost, doubled or reordered, whoever else moves meanwhile
+ * Who sends says where it ends: OVER is the last message in a lane, BACK the last text on a
+ * connection. So nothing is lost, doubled or reordered, also when others move meanwhile
  * (docs/internals/decisions/0055-messages-go-over-to-sockets-of-our-own.md). This file knows
  * nothing of lanes and sockets: vshmem_pair_calls does.
  *
@@ -44,12 +44,12 @@ struct vshmem_pair {
 	enum vshmem_way out, in;
 	uint64_t sent, got; /* messages by lanes, OVER not counted; got: before the present lane */
 	bool leave_said, leave_seen; /* mine */
-	bool they_leave;	     /* and wait for LEAVE_SEEN */
-	bool they_left;		     /* and were not HERE since */
-	bool unarrived;		     /* ARRIVED is awaited */
+	bool they_leave; /* and wait for LEAVE_SEEN */
+	bool they_left; /* and were not HERE since */
+	bool unarrived; /* ARRIVED is awaited */
 	bool owes_arrived, owes_ready;
 	bool claimed; /* a lane of theirs, by which nothing is sent yet */
-	bool known;   /* they said HERE, and nothing else since */
+	bool known; /* they said HERE, and nothing else since */
 	struct vshmem_stay they;
 	uint32_t told; /* the number of my stay that they were told */
 };

@@ -74,7 +74,7 @@ static bool open_pool(void)
 	/* Once a second is often enough. */
 	static unsigned looks;
 	if (!pool && looks++ % 4 == 0
-	        && vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
+		&& vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
 		pool = NULL;
 	return pool != NULL;
 }

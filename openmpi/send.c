@@ -90,8 +90,7 @@ static int put(vshmem_endpoint *endpoint, const vshmem_frag *frag)
 		parts[nth].iov_base = frag->segments[nth].seg_addr.pval;
 		parts[nth].iov_len = frag->segments[nth].seg_len;
 	}
-	return vshmem_endpoint_send(
-		endpoint, parts, (int)frag->base.des_segment_count, frag->tag);
+	return vshmem_endpoint_send(endpoint, parts, (int)frag->base.des_segment_count, frag->tag);
 }
 
 static void complete(vshmem_endpoint *endpoint, vshmem_frag *frag, int status)
@@ -175,7 +174,7 @@ int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 	/* What waits goes first. */
 	bool by_lane = endpoint->pair.out == BY_LANE;
 	if (opal_list_is_empty(&endpoint->waiting) && size <= vshmem_btl.super.btl_max_send_size
-	        && OPAL_LIKELY(by_lane)) {
+		&& OPAL_LIKELY(by_lane)) {
 		if (in_place)
 			rc = vshmem_post(endpoint->peer.lane, header, (uint32_t)header_size,
 				payload, (uint32_t)payload_size, tag);

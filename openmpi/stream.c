@@ -52,7 +52,8 @@ static bool begin(struct vshmem_stream *stream, const uint8_t address[16], uint1
 	bool is_old = memcmp(address, mapped, sizeof(mapped)) == 0;
 	memcpy(&old.sin_addr, address + 12, 4);
 	memcpy(&new.sin6_addr, address, 16);
-	stream->fd = socket(is_old ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	stream->fd = socket(
+		is_old ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (stream->fd < 0)
 		return false;
 	keep_alive(stream->fd);
@@ -61,8 +62,8 @@ static bool begin(struct vshmem_stream *stream, const uint8_t address[16], uint1
 	stream->attempts++;
 	return connect(stream->fd, is_old ? (struct sockaddr *)&old : (struct sockaddr *)&new,
 		       is_old ? sizeof(old) : sizeof(new))
-	        == 0
-	        || errno == EINPROGRESS;
+		== 0
+		|| errno == EINPROGRESS;
 }
 
 /* Not one that is ours, too, as containers' bridges are on every machine: somebody else might
@@ -81,8 +82,8 @@ static bool usable(const struct vshmem_place *own, const struct vshmem_place *th
 	return is_foreign || foreign == 0;
 }
 
-static int greet(struct vshmem_stream *stream, uint32_t from, uint32_t to,
-	const struct vshmem_place *there)
+static int greet(
+	struct vshmem_stream *stream, uint32_t from, uint32_t to, const struct vshmem_place *there)
 {
 	struct pollfd look = { .fd = stream->fd, .events = POLLOUT };
 	int error = 0;
@@ -122,8 +123,8 @@ static int be_answered(struct vshmem_stream *stream, const struct vshmem_place *
 }
 
 /* The next address to be tried; COUNT: there is none. */
-static unsigned next_of(unsigned nth, const struct vshmem_place *own,
-	const struct vshmem_place *there)
+static unsigned next_of(
+	unsigned nth, const struct vshmem_place *own, const struct vshmem_place *there)
 {
 	while (nth < there->count && !usable(own, there, nth))
 		nth++;
@@ -148,8 +149,7 @@ int vshmem_stream_connect(struct vshmem_stream *stream, uint32_t from, uint32_t 
 	if (stream->state == VSHMEM_OPEN)
 		return stream->ending ? -EAGAIN : 0;
 	if (stream->state == VSHMEM_CLOSED) {
-		if (stream->failed && stream->nth == 0
-		        && vshmem_seconds() - stream->since < PAUSE)
+		if (stream->failed && stream->nth == 0 && vshmem_seconds() - stream->since < PAUSE)
 			return -EAGAIN;
 		stream->nth = next_of(stream->nth, own, there);
 		if (stream->nth >= there->count)
@@ -246,8 +246,8 @@ static int fill(struct vshmem_source *source)
 		source->end -= source->from;
 		source->from = 0;
 	}
-	ssize_t got = recv(source->fd, source->buffer + source->end, BUFFER - source->end,
-		MSG_DONTWAIT);
+	ssize_t got = recv(
+		source->fd, source->buffer + source->end, BUFFER - source->end, MSG_DONTWAIT);
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	if (got == 0)
@@ -278,7 +278,9 @@ int vshmem_source_next(struct vshmem_source *source, struct vshmem_frame *frame)
 }
 
 void vshmem_source_done(struct vshmem_source *source, const struct vshmem_frame *frame)
-{ source->from += sizeof(struct head) + padded(frame->bytes); }
+{
+	source->from += sizeof(struct head) + padded(frame->bytes);
+}
 
 void vshmem_source_close(struct vshmem_source *source)
 {

@@ -24,12 +24,12 @@ static struct guest {
 static bool is_of_use(const struct ifaddrs *one, bool loopback)
 {
 	if (!one->ifa_addr || !(one->ifa_flags & IFF_UP)
-	        || !(one->ifa_flags & IFF_LOOPBACK) == loopback)
+		|| !(one->ifa_flags & IFF_LOOPBACK) == loopback)
 		return false;
 	if (one->ifa_addr->sa_family == AF_INET)
 		return true;
 	return one->ifa_addr->sa_family == AF_INET6
-	        && !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)one->ifa_addr)->sin6_addr);
+		&& !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)one->ifa_addr)->sin6_addr);
 }
 
 static void enter(struct vshmem_place *own, const struct ifaddrs *one)
@@ -74,7 +74,7 @@ static int listen_at(int family, struct vshmem_place *own)
 	if (family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	if (bind(fd, (struct sockaddr *)&at, size) != 0 || listen(fd, SOMAXCONN) != 0
-	        || getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
+		|| getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
 		close(fd);
 		return -1;
 	}
@@ -133,8 +133,8 @@ static void let_in(void)
 static int hear(struct guest *guest, const struct vshmem_place *own)
 {
 	uint8_t *room = (uint8_t *)&guest->greeting;
-	ssize_t got = recv(guest->fd, room + guest->got, sizeof(guest->greeting) - guest->got,
-		MSG_DONTWAIT);
+	ssize_t got = recv(
+		guest->fd, room + guest->got, sizeof(guest->greeting) - guest->got, MSG_DONTWAIT);
 	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
 		return -1;
 	guest->got += got > 0 ? (size_t)got : 0;
@@ -160,8 +160,8 @@ int vshmem_accept(const struct vshmem_place *own, uint32_t to, struct vshmem_gre
 		int fd = guest->fd;
 		*said = guest->greeting;
 		if (rc == 1 && said->to == to && place_of(said, &place)
-		        && send(fd, place.secret, sizeof(place.secret), MSG_NOSIGNAL)
-		                == sizeof(place.secret)) {
+			&& send(fd, place.secret, sizeof(place.secret), MSG_NOSIGNAL)
+				== sizeof(place.secret)) {
 			*guest = (struct guest) { 0 };
 			return fd;
 		}

@@ -16,6 +16,14 @@ void vshmem_watch(const struct vshmem_domain *domain)
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 }
 
+void vshmem_watch_peer(const vshmem_endpoint *endpoint)
+{
+	const struct vshmem_stay *they = &endpoint->pair.they, *mine = &vshmem_btl.me.stay;
+	if (!endpoint->pair.they_left && vshmem_btl.me.here
+		&& memcmp(they->pool, mine->pool, sizeof(they->pool)) == 0)
+		vshmem_watch(&they->domain);
+}
+
 /* All processes of a domain that are known here have left the pool with it: their messages come
  * by connections, and so does their death. */
 static bool has_left(const struct vshmem_domain *domain)
@@ -26,7 +34,7 @@ static bool has_left(const struct vshmem_domain *domain)
 	{
 		const struct vshmem_pair *pair = &endpoint->pair;
 		if (pair->they.domain.index != domain->index
-		        || pair->they.domain.epoch != domain->epoch)
+			|| pair->they.domain.epoch != domain->epoch)
 			continue;
 		left = pair->they_left && pair->out == BY_SOCKET && pair->in == BY_SOCKET;
 		if (!left)
@@ -39,9 +47,13 @@ static bool has_left(const struct vshmem_domain *domain)
 static void watch_job(void)
 {
 	struct vshmem_modex modex;
-	for (uint32_t rank = 0; rank < vshmem_btl.processes; rank++)
-		if (vshmem_modex_known(rank, &modex))
+	for (uint32_t rank = 0; rank < vshmem_btl.processes; rank++) {
+		const vshmem_endpoint *endpoint = vshmem_endpoint_of_rank(rank);
+		if (endpoint)
+			vshmem_watch_peer(endpoint);
+		else if (vshmem_modex_known(rank, &modex))
 			vshmem_watch(&modex.domain);
+	}
 }
 
 static void look(void)
@@ -78,7 +90,10 @@ bool vshmem_watch_due(void) { return vshmem_domains_due(&domains); }
 
 void vshmem_watch_anew(void)
 {
+	vshmem_endpoint *endpoint;
 	domains.count = 0;
-	/* What they have published is of the first pool. */
+	/* What the others have published is of the first pool. */
 	all_known = true;
+	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
+	vshmem_watch_peer(endpoint);
 }

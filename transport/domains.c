@@ -16,7 +16,7 @@ void vshmem_domains_remove(struct vshmem_domains *domains, const struct vshmem_d
 {
 	for (unsigned nth = 0; nth < domains->count; nth++)
 		if (domains->known[nth].index == domain->index
-		        && domains->known[nth].epoch == domain->epoch)
+			&& domains->known[nth].epoch == domain->epoch)
 			domains->known[nth--] = domains->known[--domains->count];
 }
 

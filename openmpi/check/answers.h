@@ -53,7 +53,8 @@ static void write_words(void)
 {
 	for (int nth = 0; nth < REGIONS; nth++)
 		for (size_t at = 0; regions[nth].words && at < regions[nth].count; at++)
-			regions[nth].words[at] = any(4) ? (uint32_t)any(9) : (uint32_t)any(UINT64_MAX);
+			regions[nth].words[at] = any(4) ? (uint32_t)any(9)
+							: (uint32_t)any(UINT64_MAX);
 }
 
 int vshmem_leaving(const vshmem_pool *pool)

@@ -116,8 +116,8 @@ static void take(void)
 	struct vshmem_frame frame;
 	int rc = source.fd > 0 ? vshmem_source_next(&source, &frame) : 0;
 	/* One whose peer had given up: nothing has come by it. */
-	must(rc == 1 || rc == 0 || ((rc == -EPIPE || rc == -ECONNRESET)
-	                                     && (source.ended || !source.heard)));
+	must(rc == 1 || rc == 0
+		|| ((rc == -EPIPE || rc == -ECONNRESET) && (source.ended || !source.heard)));
 	if (rc < 0)
 		vshmem_source_close(&source);
 	if (rc != 1)

@@ -38,7 +38,9 @@ static struct vshmem_me me[PROCESSES];
 static uint64_t ports, moves, by_lane, by_socket;
 
 static struct direction *of(struct vshmem_pair *pair)
-{ return (struct direction *)((char *)pair - offsetof(struct direction, pair)); }
+{
+	return (struct direction *)((char *)pair - offsetof(struct direction, pair));
+}
 
 static int append(struct queue *queue, const struct item *item)
 {
@@ -162,12 +164,13 @@ static void receive(unsigned from, unsigned to)
 		must(back->in == BY_LANE && item.number == direction->wanted++);
 		direction->in_lane++;
 	} else if (direction->socket.count
-	        && (direction->socket.items[0].word != VSHMEM_TEXT || back->in == BY_SOCKET)) {
+		&& (direction->socket.items[0].word != VSHMEM_TEXT || back->in == BY_SOCKET)) {
 		struct item item = take(&direction->socket);
 		if (item.word == VSHMEM_TEXT)
 			must(item.number == direction->wanted++);
 		else if (item.word == VSHMEM_HERE)
-			must(vshmem_pair_hear(back, &calls, item.word, &item.stay, sizeof(item.stay)));
+			must(vshmem_pair_hear(
+				back, &calls, item.word, &item.stay, sizeof(item.stay)));
 		else
 			must(vshmem_pair_hear(back, &calls, item.word, &item.number,
 				item.word == VSHMEM_ARRIVED ? sizeof(item.number) : 0));

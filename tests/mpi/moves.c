@@ -28,8 +28,8 @@ static void exchange(unsigned turn, int pool)
 		fill(out[pool] + nth * LONGEST, lengths[nth], (unsigned)rank, turn + nth);
 	for (int peer = 0; peer < ranks; peer++)
 		for (unsigned nth = 0; nth < EACH; nth++) {
-			MPI_Irecv(in[pool] + ((size_t)peer * EACH + nth) * LONGEST, LONGEST, MPI_BYTE,
-				peer, (int)nth, MPI_COMM_WORLD, &requests[count++]);
+			MPI_Irecv(in[pool] + ((size_t)peer * EACH + nth) * LONGEST, LONGEST,
+				MPI_BYTE, peer, (int)nth, MPI_COMM_WORLD, &requests[count++]);
 			MPI_Isend(out[pool] + nth * LONGEST, (int)lengths[nth], MPI_BYTE, peer,
 				(int)nth, MPI_COMM_WORLD, &requests[count++]);
 		}

@@ -15,6 +15,8 @@ start() { # start PROCESSES WORDS-OF-MPIRUN...
 	local processes=$1
 	shift
 	rm -f "$stop"*
+	# Daemons of 5.0 that were killed leave these, and in PID namespaces the next ones have their numbers.
+	rm -rf "${TMPDIR:-/tmp}/prte"*".$name"*
 	timeout -k 5 400 sh -c '"$@"; rc=$?; echo $rc >"$0.status"; exit $rc' "$stop" \
 		$nodes run "$name" 1 mpirun -H "$hosts" -np "$processes" "$@" >"$log" 2>&1 </dev/null &
 	job=$!
