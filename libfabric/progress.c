@@ -132,15 +132,30 @@ static void take_all(struct vfi_endpoint *ep)
 		taken++;
 }
 
+/* This process's domain leaves the pool: what it waits for never comes, and MPI is told. */
+static bool leaves(struct vfi_endpoint *ep)
+{
+	static bool was_said;
+	if (vshmem_leaving(ep->domain->pool) == 0)
+		return false;
+	if (!was_said)
+		vfi_say("this domain leaves the pool. Messages over libfabric do not go over to the network: they fail");
+	was_said = true;
+	/* Those that may come from anybody. */
+	vfi_directed_fail(ep, 0, FI_ENETDOWN, EIDRM);
+	return true;
+}
+
 /* Peers that have closed their endpoint, or whose process or domain has ended. What one had sent
  * before that may end what is under way with it, so it is taken first. */
 static void fail_ended(struct vfi_endpoint *ep)
 {
-	bool some = false;
+	bool some = false, none_is_reached = leaves(ep);
 	for (struct vfi_peer *peer = ep->peers; peer; peer = peer->next) {
 		if (peer->base.error || !peer->base.lane)
 			continue;
-		peer->ended = vshmem_lane_closed(peer->base.lane) ? FI_ESHUTDOWN
+		peer->ended = none_is_reached                 ? FI_ENETDOWN
+			: vshmem_lane_closed(peer->base.lane) ? FI_ESHUTDOWN
 			: vshmem_lane_alive(peer->base.lane)      ? 0
 								  : FI_ECONNRESET;
 		some |= peer->ended != 0;
