@@ -156,8 +156,8 @@ static void fail_ended(struct vfi_endpoint *ep)
 			continue;
 		peer->ended = none_is_reached                 ? FI_ENETDOWN
 			: vshmem_lane_closed(peer->base.lane) ? FI_ESHUTDOWN
-			: vshmem_lane_alive(peer->base.lane)      ? 0
-								  : FI_ECONNRESET;
+			: vshmem_lane_alive(peer->base.lane)  ? 0
+							      : FI_ECONNRESET;
 		some |= peer->ended != 0;
 	}
 	if (some)

@@ -102,6 +102,12 @@ static bool needs(const vshmem_endpoint *endpoint)
 		|| pair->owes_arrived || pair->owes_ready;
 }
 
+/* Nothing is to be sent or to come by connections: it is all the same how they end. */
+static bool is_settled(const vshmem_endpoint *endpoint)
+{
+	return vshmem_pair_settled(&endpoint->pair) && !needs(endpoint);
+}
+
 /* With the endpoint's lock held. */
 static int connect_to(vshmem_endpoint *endpoint)
 {
@@ -142,10 +148,14 @@ bool vshmem_over_step(vshmem_endpoint *endpoint)
 		|| (endpoint->indirect && needs(endpoint));
 	if (endpoint->pair.out != BY_LANE)
 		endpoint->met = false;
-	bool settled = vshmem_pair_settled(&endpoint->pair) && !needs(endpoint);
+	bool settled = is_settled(endpoint);
 	if (settled)
 		vshmem_stream_end(&endpoint->stream, VSHMEM_END);
 	flushed = vshmem_stream_flush(&endpoint->stream);
+	if (settled && flushed != 0) {
+		vshmem_stream_close(&endpoint->stream);
+		flushed = 0;
+	}
 	settled &= !endpoint->meets && endpoint->stream.state == VSHMEM_CLOSED;
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
 	/* A lane whose reader is gone is no use, and says so; so is a connection. */
@@ -214,7 +224,8 @@ static void take(vshmem_endpoint *endpoint, const struct vshmem_frame *frame)
 /* Nothing more comes. Where nothing has come either, its attempt to connect was given up. */
 static void end_source(vshmem_endpoint *endpoint, int rc)
 {
-	bool in_order = rc != -EBADMSG && (endpoint->source.ended || !endpoint->source.heard);
+	const struct vshmem_source *source = &endpoint->source;
+	bool in_order = rc != -EBADMSG && (source->ended || !source->heard || is_settled(endpoint));
 	vshmem_source_close(&endpoint->source);
 	if (in_order)
 		return;

@@ -170,7 +170,10 @@ int main(int argc, char **argv)
 	memset(here.addresses, 0, sizeof(here.addresses));
 	memcpy(here.addresses[0] + 10, (uint8_t[]) { 255, 255, 127, 0, 0, 1 }, 6);
 	memset(peer.secret, 0x5a, sizeof(peer.secret));
-	for (; until ? time(NULL) < until : step < 200000; step++) {
+	bool enough = false;
+	for (; !enough || (until && time(NULL) < until); step++) {
+		must(step < 20000000);
+		enough = let_in > 100 && texts > 10000 && refused > 100;
 		switch (any(16)) {
 		case 0: be_a_stranger(); break;
 		case 1: be_hostile(); break;
@@ -179,7 +182,6 @@ int main(int argc, char **argv)
 		default: any(2) ? go_on() : take();
 		}
 	}
-	must(let_in > 100 && texts > 1000 && refused > 100);
 	vshmem_stream_close(&stream);
 	vshmem_source_close(&source);
 	vshmem_accept_close();
