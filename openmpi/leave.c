@@ -85,13 +85,13 @@ void vshmem_leave_look(void)
 	struct vshmem_me *me = &vshmem_btl.me;
 	if (!vshmem_btl.pool)
 		join();
+	else if (vshmem_domain_alive(vshmem_btl.pool, &me->stay.domain) == 0)
+		vshmem_abort("this process's domain was evicted from the pool%s",
+			me->leaving || refused ? ": it did not leave in time" : "");
 	else if (!vshmem_leaving(vshmem_btl.pool))
 		refused = NULL;
 	else if (!me->leaving)
 		begin();
-	if (vshmem_btl.pool && vshmem_domain_alive(vshmem_btl.pool, &me->stay.domain) == 0)
-		vshmem_abort(
-			"this process's domain was evicted from the pool: it did not leave in time");
 }
 
 static bool all_parted(void)
