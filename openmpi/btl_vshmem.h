@@ -153,6 +153,14 @@ void vshmem_set_progress(bool begun);
 /* Hands a message up. */
 void vshmem_hand_up(const mca_btl_active_message_callback_t *callback, mca_btl_base_tag_t tag,
 	const void *text, uint32_t bytes);
+/* The same of any tag: tags come from peers. */
+static inline void vshmem_message_up(uint8_t tag, const void *text, uint32_t bytes)
+{
+	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
+		+ tag;
+	if (tag < MCA_BTL_TAG_MAX && callback->cbfunc)
+		vshmem_hand_up(callback, tag, text, bytes);
+}
 
 /* modex_*.c */
 /* What a process has published at the job's start under a component's name, to be freed; NULL:
@@ -169,8 +177,6 @@ bool vshmem_alone(void);
 void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* How. */
 VSHMEM_CALLED(mca_btl_base_module_register_error_fn_t) vshmem_register_error;
-/* Hands a message of any tag up. */
-void vshmem_message_up(uint8_t tag, const void *text, uint32_t bytes);
 
 /* modex.c */
 /* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its

@@ -190,6 +190,7 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 	}
 	btl->port = NULL;
 	btl->pool = NULL;
+	btl->moving = false;
 	free(btl->got);
 	btl->got = NULL;
 	OBJ_DESTRUCT(&btl->endpoints);

@@ -170,7 +170,7 @@ void vshmem_over_heard(uint32_t lane, uint8_t tag, const void *text, uint32_t by
 {
 	vshmem_endpoint *endpoint = vshmem_endpoint_of_lane(lane);
 	uint64_t sent;
-	if (!endpoint || endpoint->gone)
+	if (!endpoint || endpoint->gone || (tag != VSHMEM_MEET && tag != VSHMEM_OVER))
 		return;
 	vshmem_btl.moving = true;
 	if (tag == VSHMEM_MEET) {

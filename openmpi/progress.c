@@ -35,13 +35,13 @@ static void fail_dead(void)
 
 static void take(const struct vshmem_message *message)
 {
-	if (message->tag >= VSHMEM_PUT && message->tag <= VSHMEM_ONE_SIDED_LAST)
+	if (OPAL_LIKELY(message->tag > VSHMEM_ONE_SIDED_LAST))
+		vshmem_message_up(message->tag, message->text, message->bytes);
+	else if (message->tag >= VSHMEM_PUT)
 		vshmem_one_sided_arrived(
 			message->lane, message->tag, message->text, message->bytes);
-	else if (OPAL_UNLIKELY(message->tag == VSHMEM_MEET || message->tag == VSHMEM_OVER))
-		vshmem_over_heard(message->lane, message->tag, message->text, message->bytes);
 	else
-		vshmem_message_up(message->tag, message->text, message->bytes);
+		vshmem_over_heard(message->lane, message->tag, message->text, message->bytes);
 }
 
 /* A caller that waits for one message, and gets it, returns at once. Only when the next one is
@@ -89,13 +89,10 @@ int vshmem_btl_progress(void)
 			return 0;
 		inside = 1;
 	}
-	int events = 0;
 	vshmem_set_progress(true);
-	if (OPAL_LIKELY(vshmem_btl.port))
-		events = receive();
-	events += waiting();
+	int events = OPAL_LIKELY(vshmem_btl.port) ? receive() + waiting() : 0;
 	if (OPAL_UNLIKELY(vshmem_btl.moving))
-		events += vshmem_leave_step();
+		events += vshmem_leave_step() + waiting();
 	bool due = vshmem_watch_due();
 	if (OPAL_UNLIKELY(due))
 		vshmem_leave_look();

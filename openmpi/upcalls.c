@@ -18,15 +18,6 @@ int vshmem_register_error(
 	return OPAL_SUCCESS;
 }
 
-void vshmem_message_up(uint8_t tag, const void *text, uint32_t bytes)
-{
-	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
-		+ tag;
-	/* Tags come from peers. */
-	if (tag < MCA_BTL_TAG_MAX && callback->cbfunc)
-		vshmem_hand_up(callback, tag, text, bytes);
-}
-
 void vshmem_abort(const char *format, ...)
 {
 	static char text[512];

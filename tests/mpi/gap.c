@@ -57,7 +57,7 @@ static void ask(double each)
 			samples[count++] = took;
 	}
 	qsort(samples, count, sizeof(samples[0]), compare);
-	printf("round %.2f %.1f\n", (double)samples[count / 2] / each / 2, (double)longest / each);
+	printf("round %.3f %.1f\n", (double)samples[count / 2] / each / 2, (double)longest / each);
 	fflush(stdout);
 }
 
