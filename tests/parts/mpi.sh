@@ -3,5 +3,6 @@
 # Builds: release
 # Takes: 7 min
 step mpi 900 tests/mpi/run.sh "$vshmem"
+step mpi-moves 600 tests/mpi/moves.sh "$vshmem" 2
 step mpi-guests 900 tests/mpi/guests.sh "$vshmem" uml 2 8
 step mpi-bench 600 tests/mpi/bench.sh "$vshmem"
