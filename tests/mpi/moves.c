@@ -1,11 +1,15 @@
 /* All that a program does with messages, each byte looked at, until it is told to stop: guests of
  * its processes may leave the pool meanwhile, and join it again.
  *
- *   moves FILE [one-sided|window]     goes on until FILE is there; says each round in FILE.rounds
+ *   moves FILE [one-sided|window|threads]     goes on until FILE is there; says each round in
+ *                                             FILE.rounds
  *
- * With "window" there is one of MPI_Win_allocate, too, which lies in the pool.
+ * With "window" there is one of MPI_Win_allocate, too, which lies in the pool; with "threads" a
+ * second thread of each process does the same beside the first.
  */
+#include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -130,6 +134,27 @@ static void one_sided(MPI_Win window, long *memory, unsigned turn)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static int ending; /* the first thread has seen that it is to stop */
+
+static void *beside(void *argument)
+{
+	enum { BYTES = 50000 };
+	MPI_Comm *comm = argument;
+	int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
+	for (unsigned turn = 0, all = 0; !all; turn++) {
+		char *out = room(BYTES, turn % 2), *in = room(BYTES, 1);
+		fill(out, BYTES, (unsigned)rank, turn);
+		MPI_Sendrecv(out, BYTES, MPI_BYTE, to, 1, in, BYTES, MPI_BYTE, from, 1, *comm,
+			MPI_STATUS_IGNORE);
+		verify(in, BYTES, (unsigned)from, turn, "second thread");
+		no_room(out, turn % 2);
+		no_room(in, 1);
+		unsigned own = (unsigned)__atomic_load_n(&ending, __ATOMIC_ACQUIRE);
+		MPI_Allreduce(&own, &all, 1, MPI_UNSIGNED, MPI_MIN, *comm);
+	}
+	return NULL;
+}
+
 static void say_round(const char *file, unsigned turn)
 {
 	char name[256], fresh[300];
@@ -144,13 +169,19 @@ static void say_round(const char *file, unsigned turn)
 
 int main(int argc, char **argv)
 {
-	begin(&argc, &argv, MPI_THREAD_SINGLE);
+	bool threads = argc > 2 && strcmp(argv[2], "threads") == 0;
+	pthread_t second;
+	MPI_Comm other;
+	begin(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
 	must(argc > 1, "which file?");
+	MPI_Comm_dup(MPI_COMM_WORLD, &other);
+	if (threads)
+		must(pthread_create(&second, NULL, beside, &other) == 0, "no thread");
 	MPI_Win window = MPI_WIN_NULL;
 	long *memory = calloc(6000, sizeof(long)), *allocated;
 	if (argc > 2 && strcmp(argv[2], "window") == 0)
 		MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &allocated, &window);
-	else if (argc > 2)
+	else if (argc > 2 && !threads)
 		MPI_Win_create(memory, 6000 * sizeof(long), sizeof(long), MPI_INFO_NULL,
 			MPI_COMM_WORLD, &window);
 	unsigned turn = 0;
@@ -167,8 +198,12 @@ int main(int argc, char **argv)
 		}
 		MPI_Bcast(&stop, 1, MPI_INT, 0, MPI_COMM_WORLD);
 	}
+	__atomic_store_n(&ending, 1, __ATOMIC_RELEASE);
+	if (threads)
+		pthread_join(second, NULL);
 	if (window != MPI_WIN_NULL)
 		MPI_Win_free(&window);
+	MPI_Comm_free(&other);
 	if (rank == 0)
 		printf("%u rounds\n", turn);
 	cases = 1;

@@ -85,6 +85,7 @@ goes() { # goes PROCESSES NODES LEAVES WORDS...: all nodes of a list leave at on
 }
 check "2 processes, $leaves leaves" goes 2 2 "$leaves" build/mpi/moves "$stop"
 check "  one-sided calls, too" goes 2 2 3 build/mpi/moves "$stop" one-sided
+check "  two threads of each process" goes 4 2 2 --mca coll_vshmem_after 0 build/mpi/moves "$stop" threads
 check "4 processes, $leaves leaves, one-sided and collective calls" goes 4 2 "$leaves" --mca coll_vshmem_after 0 --mca coll_vshmem_count 1 build/mpi/moves "$stop" one-sided
 check "  collective calls went by several teams, one after the other" grep -q 'collective calls by \([3-9]\|[1-9][0-9]\)' "$log"
 check "both machines at once, and mpirun with them" goes 4 "1 2" 3 --mca coll_vshmem_after 0 build/mpi/moves "$stop" one-sided
