@@ -97,6 +97,18 @@ refused() {
 	breaks_off && grep -q 'does not leave the pool: it has windows' "$log" && grep -q 'was evicted from the pool\|is dead' "$log"
 }
 check "with a window in the pool: refused with a sentence, and the job ends" refused
+# A process that makes no call until the time limit has passed.
+silent() {
+	local pid
+	start 4 build/mpi/moves "$stop" || return 1
+	pid=$(program 2)
+	kill -STOP "$pid"
+	leave 2 3 && return 1
+	grep -q "moves (pid" "$log.leave" || return 1
+	kill -CONT "$pid"
+	breaks_off && grep -q 'was evicted from the pool\|is dead' "$log"
+}
+check "with a process that is stopped: it is named, and the job ends" silent
 # Killed in the middle of it, on either side: the job ends, as it does for any death.
 killed() { # killed NODE MILLISECONDS
 	local pid
