@@ -1,7 +1,7 @@
 # What: Open MPI between two network namespaces and between guests
 # Needs: guests programs mpi
 # Builds: release
-# Takes: 7 min
+# Takes: 8 min
 step mpi 900 tests/mpi/run.sh "$vshmem"
 step mpi-moves 600 tests/mpi/moves.sh "$vshmem" 2
 step mpi-guests 900 tests/mpi/guests.sh "$vshmem" uml 2 8
