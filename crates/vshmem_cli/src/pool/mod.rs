@@ -4,9 +4,11 @@ mod check;
 mod containers;
 mod create;
 mod evict;
+mod guest_device;
 mod holders;
 mod ls;
 mod participants;
+mod plug;
 mod processes;
 mod rm;
 mod serve;
@@ -14,8 +16,11 @@ mod show;
 mod show_as;
 
 pub use create::make;
+pub use guest_device::{GuestDevice, OBJECTS, is_hotpluggable, is_same_file};
 pub use ls::overview;
 pub use participants::Participants;
+pub use plug::{Place, free_port, is_free};
+pub use show_as::{Device, Form, HostPool};
 
 use clap::Subcommand;
 
@@ -36,6 +41,8 @@ pub enum PoolVerb {
     Evict(evict::Evict),
     /// Show the facts of a pool, or how to give it to a virtual machine.
     Show(show::Show),
+    /// Plug a pool into a QEMU guest that runs.
+    Plug(plug::Plug),
     /// Hand a pool to QEMU guests, with doorbells between them and the host.
     Serve(serve::Serve),
 }
@@ -50,6 +57,7 @@ impl PoolVerb {
             Self::Check(check) => check.carry_out(),
             Self::Evict(evict) => evict.carry_out(),
             Self::Show(show) => show.carry_out(),
+            Self::Plug(plug) => plug.carry_out(),
             Self::Serve(serve) => serve.carry_out(),
         }
     }
