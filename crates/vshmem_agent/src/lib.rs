@@ -14,6 +14,7 @@
 //! | `run` | an agent from start to end: it takes the lock, joins the pool, watches, and leaves |
 //! | `stay` | which agent is wanted: for whose pool, while it is in use or while there is one |
 //! | `watch` | its rounds and its sleep; one file for each thing that a round looks after |
+//! | `departure` | carrying out that this domain leaves the pool |
 //! | `locks` | file locks on objects: claims of this domain that others want |
 //! | `notify` | datagrams from and to agents of other domains |
 //! | `cleaner` | free memory kept zeroed |
@@ -22,6 +23,7 @@
 //! ([`vshmem_session::RoleLock`]): one becomes the agent, the others end.
 
 mod cleaner;
+mod departure;
 mod detach;
 mod error;
 mod launch;
@@ -33,6 +35,7 @@ mod stay;
 mod surroundings;
 mod watch;
 
+pub use departure::{DEPARTURE_STEP, Departure, Holder, Progress};
 pub use detach::detach;
 pub use error::AgentError;
 pub use notify::{Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus};

@@ -31,7 +31,7 @@ enum Outcome {
     Done,
     /// A client joined while this agent left.
     Needed,
-    /// The domain was evicted, and with it this agent.
+    /// The domain was evicted, or has left, and with it this agent.
     Evicted,
 }
 
@@ -76,7 +76,7 @@ pub fn run_agent(wanted: &AgentOptions) -> Result<(), AgentError> {
 
 fn is_evicted(error: &AgentError) -> bool {
     let AgentError::Session(SessionError::Join { error, .. }) = error else { return false };
-    matches!(error, JoinError::Evicted)
+    matches!(error, JoinError::Evicted | JoinError::Left)
 }
 
 /// Is the agent once, with its lock.
@@ -86,6 +86,10 @@ fn run_once(wanted: &AgentOptions, lock: RoleLock) -> Result<Outcome, AgentError
     let domain = session.client().domain();
     let mut lease = Lease::default();
     let ending = watch(&session, &lock, &wanted.path, wanted.stay, &mut lease)?;
+    if ending == Ending::Left {
+        let _ = session.leave();
+        return Ok(Outcome::Evicted);
+    }
     if ending == Ending::Evicted {
         // What lies in our slots is not ours any more.
         return Ok(Outcome::Evicted);
@@ -145,7 +149,7 @@ fn watch(
         let _ = this_client.pool().stop_heartbeat();
     }
     if let Some(notifier) = notifier
-        && ending != Ending::Evicted
+        && ![Ending::Evicted, Ending::Left].contains(&ending)
     {
         notifier.withdraw();
     }

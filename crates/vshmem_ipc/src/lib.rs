@@ -61,6 +61,7 @@ pub use claims::recall::{Given, Recall};
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;
 pub use client::lease::Lease;
+pub use context::entry::Entry;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
 pub use context::wait_policy::WaitPolicy;
 pub use context::waking::WakeScope;

@@ -163,6 +163,14 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         user != OVERFLOW_ID && region.owner == user && region.mode & 0o077 == 0
     }
 
+    /// Whether a user may decide for others that a machine leaves the pool: its owner by what
+    /// fstat(2) said of the open file or device, and root where that owner is one of its user
+    /// namespace's, as the kernel has it for what root may do to a file.
+    fn is_ruled_by(&self, user: u32) -> bool {
+        let owner = self.device().region().owner;
+        owner != OVERFLOW_ID && (user == owner || user == 0)
+    }
+
     /// Makes sure that memory stands behind a range, so that touching it cannot fail later; with
     /// `zero`, that it reads as zeros.
     ///

@@ -1,6 +1,8 @@
 //! Which processes have a file mapped, as /proc/PID/maps says.
 
 use rustix::fs::{major, minor};
+use rustix::io::Errno;
+use vshmem_mem::MappedFileId;
 
 /// How a mapping of a file is shown there.
 #[derive(Debug)]
@@ -17,12 +19,32 @@ impl MappedFile {
         Self { device, inode: inode.to_string() }
     }
 
+    /// Of what is mapped at an address of this process: of a device, too.
+    ///
+    /// # Errors
+    /// What reading /proc/self/maps says; ENOENT when nothing of a file is there.
+    pub fn at(address: usize) -> Result<Self, Errno> {
+        let [device, inode] = MappedFileId::at(address)?.to_words();
+        let device = format!("{:02x}:{:02x}", device >> 32, device & u64::from(u32::MAX));
+        Ok(Self { device, inode: inode.to_string() })
+    }
+
     /// Whether the process has it mapped; no where its maps may not be read.
     #[must_use]
     pub fn is_mapped_by(&self, pid: u32) -> bool {
+        self.mapped_by(pid).unwrap_or(false)
+    }
+
+    /// The same; `None` where its maps may not be read.
+    #[must_use]
+    pub fn mapped_by(&self, pid: u32) -> Option<bool> {
         // Paths of other mappings may be any bytes.
-        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-        maps.split(|byte| *byte == b'\n').any(|line| self.is_line(&String::from_utf8_lossy(line)))
+        let maps = match std::fs::read(format!("/proc/{pid}/maps")) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+            read => read.unwrap_or_default(),
+        };
+        let mut lines = maps.split(|byte| *byte == b'\n');
+        Some(lines.any(|line| self.is_line(&String::from_utf8_lossy(line))))
     }
 
     /// `ADDRESSES MODE OFFSET DEVICE INODE PATH`

@@ -43,6 +43,8 @@ mod past_cache;
 #[cfg(not(loom))]
 mod prefetch;
 #[cfg(not(loom))]
+mod private_copy;
+#[cfg(not(loom))]
 mod racing;
 mod scratch;
 mod second;
@@ -89,6 +91,8 @@ pub use not_copied::not_copied;
 pub use own_descriptors::with_own_descriptors;
 #[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
+#[cfg(not(loom))]
+pub use private_copy::{MappedFileId, make_private};
 pub use scratch::{Scratch, ZeroIsValid};
 pub use second::RememberedSecond;
 pub use system_call::system_call;

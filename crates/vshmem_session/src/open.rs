@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vshmem_ipc::{
-    Backing, Client, DomainIdentity, Errno, Pool, Process, WAIT_WORDS_BEYOND, WaitFile, WaitPolicy,
-    WakeScope,
+    Backing, Client, DomainIdentity, Entry, Errno, Pool, Process, WAIT_WORDS_BEYOND, WaitFile,
+    WaitPolicy, WakeScope,
 };
 use vshmem_link::{
     Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts,
@@ -50,7 +50,7 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_with(link: Box<dyn Link>, waits: WaitPolicy) -> Result<Self, SessionError> {
-        Self::join_as(link, own_domain()?, this_process(), waits)
+        Self::join_as(link, own_domain()?, this_process(), waits, Entry::User)
     }
 
     /// As [`Session::join`], as a process of the domain that is named. For tests that need more
@@ -59,7 +59,17 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_in(link: Box<dyn Link>, identity: DomainIdentity) -> Result<Self, SessionError> {
-        Self::join_as(link, identity, this_process(), WaitPolicy::default())
+        Self::join_as(link, identity, this_process(), WaitPolicy::default(), Entry::User)
+    }
+
+    /// As [`Session::join`], to carry out that this domain leaves the pool, or comes back: in a
+    /// domain that has left, too.
+    ///
+    /// # Errors
+    /// As [`Session::join`].
+    pub fn join_to_leave(link: Box<dyn Link>) -> Result<Self, SessionError> {
+        let process = Process { start: 0, ..this_process() };
+        Self::join_as(link, own_domain()?, process, WaitPolicy::default(), Entry::Leaver)
     }
 
     /// As [`Session::join_with`], as a client beside the one that this process may be already: that
@@ -70,7 +80,8 @@ impl Session {
     pub fn join_beside(link: Box<dyn Link>, waits: WaitPolicy) -> Result<Self, SessionError> {
         // The start time is given as unknown, so that this client is not taken for the process's
         // other one. An unknown start time is not compared.
-        Self::join_as(link, own_domain()?, Process { start: 0, ..this_process() }, waits)
+        let process = Process { start: 0, ..this_process() };
+        Self::join_as(link, own_domain()?, process, waits, Entry::User)
     }
 
     fn join_as(
@@ -78,6 +89,7 @@ impl Session {
         identity: DomainIdentity,
         process: Process,
         waits: WaitPolicy,
+        entry: Entry,
     ) -> Result<Self, SessionError> {
         let pool = Arc::new(open_pool(link.as_ref())?);
         refuse_copy(link.as_ref(), &pool)?;
@@ -86,8 +98,9 @@ impl Session {
             Sleeping::InDomain => (Some(wait_file(&pool, link.path())?), WakeScope::Domain),
         };
         let name = pool.name();
+        let over = (&is_gone as _, entry);
         let this_client =
-            Client::join_over_dead(pool, &identity, process, words, (wake_scope, waits), &is_gone)
+            Client::join_over_dead(pool, &identity, process, words, (wake_scope, waits), over)
                 .map_err(|error| SessionError::Join { name, error })?;
         if let Some(doorbell) = link.doorbell() {
             this_client.use_doorbell(doorbell);

@@ -27,8 +27,31 @@ states! {
         Dead = 2,
         /// Evicted without proof of death: what it had attached is quarantined.
         Evicted = 3,
+        /// Takes part, and is about to leave: what is new is refused.
+        Leaving = 4,
+        /// It has left in good order, and joins again when it is told to.
+        Left = 5,
     }
 }
+
+impl DomainState {
+    /// Whether its clients may act.
+    #[must_use]
+    pub const fn takes_part(self) -> bool {
+        matches!(self, Self::Alive | Self::Leaving)
+    }
+
+    /// Whether the slot is that of a domain which may still be there.
+    #[must_use]
+    pub const fn may_be_there(self) -> bool {
+        matches!(self, Self::Alive | Self::Leaving | Self::Evicted | Self::Left)
+    }
+}
+
+/// In [`ClientSlot::leaving`]: the process is about to end.
+pub const ENDING: u32 = 1;
+/// In [`ClientSlot::leaving`]: the process parts from the pool by itself when its domain leaves.
+pub const WANTS_NOTICE: u32 = 2;
 
 /// Marks the pid in [`DomainSlot::agent`] as that of a client that is starting an agent.
 pub const AGENT_STARTER: u32 = 1 << 31;
@@ -98,8 +121,10 @@ pub struct DomainSlot {
     /// Raised before and after the agent holds a lock to find out whether a program does: odd
     /// meanwhile.
     pub lock_probe: RawCell,
+    /// 1: its agent is to carry out that it leaves.
+    pub drained: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 2],
+    pub spare: RawCell,
 }
 
 states! {
@@ -153,8 +178,9 @@ pub struct ClientSlot {
     pub words_uid: RawCell,
     /// Which of that user's files.
     pub words_nonce: RawCell,
-    /// 1 once the process has announced that it is about to end. What it holds is given back by
-    /// the process that sees its end: until then its threads may store into what it has attached.
+    /// [`ENDING`] once the process has announced that it is about to end: what it holds is given
+    /// back by the process that sees its end, and until then its threads may store into what it
+    /// has attached. [`WANTS_NOTICE`]: it is given time to part when its domain leaves the pool.
     pub leaving: RawCell,
 }
 

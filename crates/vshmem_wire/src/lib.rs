@@ -31,9 +31,9 @@ pub use cell::{CELL_BYTES, Cell, RawCell, State, StateCell, WORD_BYTES};
 pub use client_id::{ClientId, ClientListHead, domain_digest};
 pub use clients::{
     AGENT_STARTER, AddressWait, AgentWords, ClientSlot, ClientState, DOMAIN_NAME_BYTES,
-    DOMAIN_NAME_CELLS, DOORBELL_LOST, DomainSlot, DomainState, INLINE_OPS, INTENT_ENTRIES,
+    DOMAIN_NAME_CELLS, DOORBELL_LOST, DomainSlot, DomainState, ENDING, INLINE_OPS, INTENT_ENTRIES,
     IntentEntry, IntentHead, MORE_INTENT_ENTRIES, NotifyWait, ProcessRef, RATES, ReceiveWait,
-    SemaphoreWait, SendWait, Task, ThreadSlot, WaitCounts, WaitKind, WaitState,
+    SemaphoreWait, SendWait, Task, ThreadSlot, WANTS_NOTICE, WaitCounts, WaitKind, WaitState,
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use futex::{FutexBucket, futex_bucket};

@@ -1,7 +1,6 @@
 //! Whether the host's memory is still behind a guest's device; on the host, the sign that it is.
 
 use vshmem_ipc::{Client, DomainRow, Errno};
-use vshmem_wire::DomainState;
 
 use super::host_monitor::{ForeignDomain, HostMonitor, Verdict};
 
@@ -64,7 +63,7 @@ fn foreign_domains(this_client: &Client) -> Result<Vec<ForeignDomain>, Errno> {
     let own = rows.iter().find(|row| row.index == this_client.domain()).map(|row| row.boot);
     let is_foreign = |row: &&DomainRow| {
         let is_foreign = row.boot != host && Some(row.boot) != own;
-        is_foreign && row.state == DomainState::Alive && row.agent != 0
+        is_foreign && row.state.takes_part() && row.agent != 0
     };
     let domain =
         |row: &DomainRow| ForeignDomain { index: row.index, epoch: row.epoch, lease: row.lease };

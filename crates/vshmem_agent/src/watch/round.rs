@@ -17,6 +17,7 @@ use super::period::ROUND;
 use super::silent_domains::SilentDomains;
 use super::twins;
 use crate::cleaner::CleanerHandle;
+use crate::departure::{DEPARTURE_STEP, Departure, Progress};
 use crate::notify::Notifier;
 use crate::stay::Stay;
 
@@ -34,6 +35,8 @@ pub enum Ending {
     Broken,
     /// Another process is the agent of this domain.
     Replaced,
+    /// This domain has left the pool, and only the agent is there.
+    Left,
 }
 
 /// What the agent looks after.
@@ -54,6 +57,9 @@ pub struct Watch<'a> {
     silent_domains: SilentDomains,
     stay: Stay,
     alone_since: Option<Instant>,
+    /// What carries out that this domain leaves, once that was asked for.
+    departure: Option<Departure<'a>>,
+    session: &'a Session,
     cleaner: Option<CleanerHandle>,
     /// Datagrams, where an operator has configured them.
     notifier: Option<&'a Notifier<'a>>,
@@ -98,6 +104,8 @@ impl<'a> Watch<'a> {
             silent_domains: SilentDomains::default(),
             stay,
             alone_since: None,
+            departure: None,
+            session,
             cleaner,
             notifier,
         }
@@ -120,6 +128,9 @@ impl<'a> Watch<'a> {
         let other = this_client.renew_lease(std::process::id(), lease)?;
         if let Some(ending) = other.and_then(|pid| self.ending_by(pid)) {
             return Ok(Some(ending));
+        }
+        if this_client.is_drained()? {
+            return self.depart();
         }
         if !this_client.is_active_member()? {
             return Ok(Some(Ending::Evicted));
@@ -146,6 +157,16 @@ impl<'a> Watch<'a> {
             cleaner.wake();
         }
         Ok(self.is_idle()?.then_some(Ending::Idle))
+    }
+
+    /// A step of carrying out that this domain leaves the pool. Where that cannot be done here, who
+    /// has asked for it evicts the domain.
+    fn depart(&mut self) -> Result<Option<Ending>, Errno> {
+        if self.departure.is_none() {
+            self.departure = Departure::new(self.session).ok();
+        }
+        let Some(departure) = &self.departure else { return Ok(None) };
+        Ok((departure.step()? == Progress::Done).then_some(Ending::Left))
     }
 
     /// What follows when an agent of this pid has written the lease.
@@ -185,7 +206,8 @@ impl<'a> Watch<'a> {
     /// Sleeps for a round. Meanwhile, wakes threads when the domain is notified, and recovers
     /// clients as soon as they die.
     fn sleep(&mut self) {
-        let end = Instant::now() + ROUND;
+        let pause = if self.departure.is_some() { DEPARTURE_STEP } else { ROUND };
+        let end = Instant::now() + pause;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {

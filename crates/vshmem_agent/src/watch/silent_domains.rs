@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use vshmem_ipc::{Client, Errno};
 use vshmem_mem::{Instant, StallProofTimeout};
-use vshmem_wire::DomainState;
 
 use super::period::ROUND;
 
@@ -48,9 +47,8 @@ impl SilentDomains {
         }
         let mut silent = Vec::new();
         for row in this_client.pool().domains()? {
-            let watched = row.state == DomainState::Alive
-                && row.clients > 0
-                && row.index != this_client.domain();
+            let watched =
+                row.state.takes_part() && row.clients > 0 && row.index != this_client.domain();
             if !watched {
                 self.0.remove(&row.index);
                 continue;

@@ -44,7 +44,7 @@ impl Evict {
             other => other?,
         };
         let pool = open_pool(link.as_ref())?;
-        let row = match self.choose(&pool)? {
+        let row = match choose(&pool, &self.name, &self.domain)? {
             Some(row) => row,
             None if self.if_there => return Ok(ExitCode::SUCCESS),
             None => {
@@ -94,40 +94,39 @@ impl Evict {
         })?;
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    /// The domain that is meant: by name the one that is alive, else the one that still holds
-    /// something.
-    fn choose(&self, pool: &Pool) -> Result<Option<DomainRow>, Failure> {
-        let domains = pool.domains().map_err(unreadable(&self.name))?;
-        let named: Vec<&DomainRow> = domains.iter().filter(|row| row.name == self.domain).collect();
-        let ranks: [fn(&DomainRow) -> bool; 3] = [
-            |row| row.state == DomainState::Alive,
-            |row| row.state == DomainState::Evicted || row.clients > 0,
-            |_| true,
-        ];
-        for rank in ranks {
-            let fitting: Vec<&&DomainRow> = named.iter().filter(|row| rank(row)).collect();
-            if fitting.len() > 1 {
-                let numbers: Vec<String> =
-                    fitting.iter().map(|row| row.index.to_string()).collect();
-                return failed(format!(
-                    "pool {}: several domains are called {:?}. Name one by its number: {}",
-                    self.name,
-                    self.domain,
-                    numbers.join(", ")
-                ));
-            }
-            if let Some(row) = fitting.first() {
-                return Ok(Some((**row).clone()));
-            }
+/// The domain that is meant: by name the one that is alive, else the one that still holds
+/// something.
+pub(super) fn choose(pool: &Pool, name: &str, domain: &str) -> Result<Option<DomainRow>, Failure> {
+    let domains = pool.domains().map_err(unreadable(name))?;
+    let named: Vec<&DomainRow> = domains.iter().filter(|row| row.name == domain).collect();
+    let ranks: [fn(&DomainRow) -> bool; 3] = [
+        |row| row.state.takes_part(),
+        |row| row.state == DomainState::Evicted || row.clients > 0,
+        |_| true,
+    ];
+    for rank in ranks {
+        let fitting: Vec<&&DomainRow> = named.iter().filter(|row| rank(row)).collect();
+        if fitting.len() > 1 {
+            let numbers: Vec<String> = fitting.iter().map(|row| row.index.to_string()).collect();
+            return failed(format!(
+                "pool {}: several domains are called {:?}. Name one by its number: {}",
+                name,
+                domain,
+                numbers.join(", ")
+            ));
         }
-        // Of several that are called alike `vshmem ls` shows the number behind the name.
-        let number = self.domain.rsplit('#').next().and_then(|number| number.parse().ok());
-        Ok(domains.iter().find(|row| Some(row.index) == number && self.means(row)).cloned())
+        if let Some(row) = fitting.first() {
+            return Ok(Some((**row).clone()));
+        }
     }
+    // Of several that are called alike `vshmem ls` shows the number behind the name.
+    let number = domain.rsplit('#').next().and_then(|number| number.parse().ok());
+    Ok(domains.iter().find(|row| Some(row.index) == number && means(domain, row)).cloned())
+}
 
-    /// Whether the words name this domain, which has their number.
-    fn means(&self, row: &DomainRow) -> bool {
-        self.domain.rsplit_once('#').is_none_or(|(name, _)| name.is_empty() || name == row.name)
-    }
+/// Whether the words name this domain, which has their number.
+fn means(domain: &str, row: &DomainRow) -> bool {
+    domain.rsplit_once('#').is_none_or(|(name, _)| name.is_empty() || name == row.name)
 }

@@ -6,6 +6,7 @@ mod create;
 mod evict;
 mod guest_device;
 mod holders;
+mod leave;
 mod ls;
 mod participants;
 mod plug;
@@ -39,6 +40,12 @@ pub enum PoolVerb {
     Check(check::Check),
     /// Declare a domain evicted, or dead.
     Evict(evict::Evict),
+    /// Leave a pool: programs here go on with private copies of what they have attached.
+    Leave(leave::Leave),
+    /// Have a domain leave a pool.
+    Drain(leave::Drain),
+    /// Let programs here use a pool again that this domain has left.
+    Join(leave::Join),
     /// Show the facts of a pool, or how to give it to a virtual machine.
     Show(show::Show),
     /// Plug a pool into a QEMU guest that runs.
@@ -56,6 +63,9 @@ impl PoolVerb {
             Self::Rm(rm) => rm.carry_out(),
             Self::Check(check) => check.carry_out(),
             Self::Evict(evict) => evict.carry_out(),
+            Self::Leave(leave) => leave.carry_out(),
+            Self::Drain(drain) => drain.carry_out(),
+            Self::Join(join) => join.carry_out(),
             Self::Show(show) => show.carry_out(),
             Self::Plug(plug) => plug.carry_out(),
             Self::Serve(serve) => serve.carry_out(),

@@ -2,7 +2,6 @@
 
 use vshmem_ipc::{ClientRow, DomainRow, Pool};
 use vshmem_link::Life;
-use vshmem_wire::DomainState;
 
 use crate::failure::{Failure, unreadable};
 use crate::here::is_here;
@@ -57,7 +56,7 @@ impl Participants {
     pub fn is_over(&self, client: &ClientRow) -> bool {
         match self.domain(client.domain) {
             Some(row) if is_here(row) => !Life::of(client.pid, client.start).goes_on(),
-            Some(row) => row.state != DomainState::Alive,
+            Some(row) => !row.state.takes_part(),
             None => true,
         }
     }
@@ -71,7 +70,7 @@ impl Participants {
 /// Guests of one image have one name: those that are alive get their number with it, which commands
 /// take as well.
 fn tell_apart(domains: &mut [DomainRow]) {
-    let living = |row: &&DomainRow| row.state == DomainState::Alive;
+    let living = |row: &&DomainRow| row.state.takes_part();
     let names: Vec<String> = domains.iter().filter(living).map(|row| row.name.clone()).collect();
     for row in domains.iter_mut().filter(|row| living(&&**row)) {
         if names.iter().filter(|name| **name == row.name).count() > 1 {
@@ -83,6 +82,7 @@ fn tell_apart(domains: &mut [DomainRow]) {
 #[cfg(test)]
 mod tests {
     use vshmem_ipc::DomainSet;
+    use vshmem_wire::DomainState;
 
     use super::*;
 

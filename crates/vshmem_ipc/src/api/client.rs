@@ -12,6 +12,7 @@ use crate::client::join::{self, JoinError};
 use crate::client::lease::{self, Lease};
 use crate::client::leave;
 use crate::context::Context;
+use crate::context::entry::Entry;
 use crate::context::wait_file::WaitFile;
 use crate::context::wait_policy::WaitPolicy;
 use crate::context::waking::WakeScope;
@@ -43,12 +44,13 @@ impl Client {
         wake_scope: WakeScope,
     ) -> Result<Self, JoinError> {
         let waits = (wake_scope, WaitPolicy::default());
-        Self::join_over_dead(pool, identity, process, words, waits, &|_, _| false)
+        let over = (&(|_, _| false) as _, Entry::User);
+        Self::join_over_dead(pool, identity, process, words, waits, over)
     }
 
     /// As [`Client::join`]. When the client table is full, first reaps those clients of this domain
     /// of which `gone` says, by pid and start time, that they have ended. `waits`: whom its
-    /// wake-ups reach, and whether its threads spin before they sleep.
+    /// wake-ups reach, and whether its threads spin before they sleep. `entry`: as what it joins.
     ///
     /// # Errors
     /// As [`Client::join`].
@@ -58,9 +60,9 @@ impl Client {
         process: Process,
         words: Option<WaitFile>,
         waits: (WakeScope, WaitPolicy),
-        gone: &dyn Fn(u32, u64) -> bool,
+        (gone, entry): (&dyn Fn(u32, u64) -> bool, Entry),
     ) -> Result<Self, JoinError> {
-        let context = join::join(pool, identity, process, words, waits, gone)?;
+        let context = join::join(pool, identity, process, words, waits, (gone, entry))?;
         Ok(Self { context })
     }
 

@@ -35,6 +35,8 @@ fn errno_of(pool: &Pool, fault: Fault) -> Errno {
             log(pool, 0, what);
             Errno::IO
         }
+        // Of its own will: then it is as if each object had been removed.
+        Fault::Evicted if pool.own_domain_leaves() => Errno::IDRM,
         Fault::Evicted => Errno::IO,
     }
 }

@@ -15,6 +15,7 @@ impl Client {
     /// # Errors
     /// As the man page says.
     pub fn msgget(&self, key: i32, flags: i32, caller: &dyn Caller) -> Result<i32, Errno> {
+        self.refuse_while_leaving()?;
         answer(self.pool(), create::msgget(&self.context, key, flags, caller))
     }
 

@@ -19,6 +19,7 @@ impl Client {
     /// # Errors
     /// As the man page says; ENFILE when the pool cannot count another descriptor.
     pub fn mq_open(&self, name: &[u8], how: &QueueOpen, caller: &dyn Caller) -> Result<i32, Errno> {
+        self.refuse_while_leaving()?;
         answer(self.pool(), open::open(&self.context, name, how, caller))
     }
 

@@ -43,6 +43,7 @@ impl Client {
         caller: &dyn Caller,
         backing: &dyn Backing,
     ) -> Result<i32, Errno> {
+        self.refuse_while_leaving()?;
         answer(self.pool(), open::open(&self.context, name, how, beginning, caller, backing))
     }
 

@@ -2,13 +2,13 @@
 //! repair.
 
 use rustix::io::Errno;
-use vshmem_wire::ClientId;
+use vshmem_wire::{ClientId, DomainState};
 
 use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::check::repair;
 use crate::listing::rows::LocalClient;
-use crate::recovery::{agent_watch, domain, exiting, reap, reclaim};
+use crate::recovery::{agent_watch, departure, domain, exiting, reap, reclaim};
 
 impl Client {
     /// Repairs what a crash can leave behind: carries out what was committed, reaps dead clients,
@@ -150,5 +150,84 @@ impl Client {
     /// EIO when the pool is corrupt.
     pub fn recover_waiters(&self) -> Result<(), Errno> {
         answer(self.pool(), agent_watch::recover_waiters(&self.context))
+    }
+
+    /// A domain begins to leave the pool: what is new is refused there. Its agent carries the rest
+    /// out, or else the caller does. False when no such domain takes part.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn begin_leave(&self, domain: u32, epoch: u32, by_agent: bool) -> Result<bool, Errno> {
+        answer(self.pool(), departure::begin(&self.context, domain, epoch, by_agent))
+    }
+
+    /// Whether this domain's agent is to carry out that it leaves.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn is_drained(&self) -> Result<bool, Errno> {
+        answer(self.pool(), departure::is_drained(&self.context))
+    }
+
+    /// This domain has left: its clients but this one make no more changes, and their calls end
+    /// with EIDRM. False when it does not leave.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt; EIDRM when another process carries this out.
+    pub fn depart(&self) -> Result<bool, Errno> {
+        let (domain, epoch) = (self.context.domain(), self.context.epoch());
+        answer(self.pool(), departure::depart(&self.context, domain, epoch))
+    }
+
+    /// Gives back what the clients of this domain had, all but this one and those of the pids
+    /// `kept`. To be called when none of their processes has the pool mapped any more.
+    ///
+    /// # Errors
+    /// As [`Client::depart`].
+    pub fn release_departed(&self, kept: &[u32]) -> Result<(), Errno> {
+        answer(self.pool(), departure::release(&self.context, kept))
+    }
+
+    /// This domain takes part again. False when it had not left.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn come_back(&self) -> Result<bool, Errno> {
+        answer(self.pool(), departure::come_back(&self.context))
+    }
+
+    /// Whether this domain leaves the pool, or has left it. One load of the pool.
+    #[must_use]
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        self.pool().own_domain_leaves()
+    }
+
+    /// Whether this domain has left the pool: nothing of it may stay mapped.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.pool().own_domain_state() == Some(DomainState::Left)
+    }
+
+    /// What is new to this process is refused while its domain leaves.
+    #[inline]
+    pub(crate) fn refuse_while_leaving(&self) -> Result<(), Errno> {
+        if self.is_leaving() { Err(Errno::IDRM) } else { Ok(()) }
+    }
+
+    /// From now on a leave gives this process time to part from the pool.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn ask_for_notice(&self) -> Result<(), Errno> {
+        answer(self.pool(), departure::ask_for_notice(&self.context))
+    }
+
+    /// Pids of the clients of this domain that have asked for that, and not parted.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn to_be_told(&self) -> Result<Vec<u32>, Errno> {
+        answer(self.pool(), departure::to_be_told(&self.context))
     }
 }

@@ -102,6 +102,7 @@ impl Client {
         flags: i32,
         caller: &dyn Caller,
     ) -> Result<i32, Errno> {
+        self.refuse_while_leaving()?;
         answer(self.pool(), create::semget(&self.context, key, count, flags, caller))
     }
 

@@ -22,6 +22,7 @@ impl Client {
         execute: bool,
         caller: &dyn Caller,
     ) -> Result<Attachment, Errno> {
+        self.refuse_while_leaving()?;
         answer(self.pool(), attach::shmat(&self.context, id, write, execute, caller))
     }
 
@@ -73,6 +74,7 @@ impl Client {
         caller: &dyn Caller,
         backing: &dyn Backing,
     ) -> Result<i32, Errno> {
+        self.refuse_while_leaving()?;
         answer(self.pool(), create::shmget(&self.context, key, size, flags, caller, backing))
     }
 
@@ -89,6 +91,7 @@ impl Client {
         caller: &dyn Caller,
         backing: &dyn Backing,
     ) -> Result<Attachment, Errno> {
+        self.refuse_while_leaving()?;
         answer(self.pool(), hold::hold_memory(&self.context, bytes, spare, caller, backing))
     }
 

@@ -14,7 +14,7 @@ use crate::memory::change;
 use crate::msg::queue::Queue;
 use crate::pool::clients::{self, slot_of};
 use crate::pool::id::{Kind, ObjectSlot};
-use crate::recovery::{domain, reap, reclaim};
+use crate::recovery::{departure, domain, reap, reclaim};
 use crate::registry::table::{self, per_kind};
 use crate::sem::set::Set;
 use crate::shm::{clean, create};
@@ -118,6 +118,9 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
         match domain_state_of(context, index)? {
             Some((Some(DomainState::Evicted), _)) => {
                 domain::evict_domain(context, index)?;
+            }
+            Some((Some(DomainState::Left), epoch)) => {
+                departure::depart(context, index, epoch)?;
             }
             Some((Some(DomainState::Dead), _)) => {
                 domain::free_joining_slots(context, index, &|_| true)?;

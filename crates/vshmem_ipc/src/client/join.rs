@@ -10,6 +10,7 @@ use vshmem_wire::{
     ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Place, Registry, State, field,
 };
 
+use crate::context::entry::Entry;
 use crate::context::wait_file::WaitFile;
 use crate::context::wait_policy::WaitPolicy;
 use crate::context::waking::WakeScope;
@@ -91,9 +92,11 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
             })?
         };
         match sought {
-            Seek::Mine(index) | Seek::Taken(index) => {
+            Seek::Left(_) if context.entry == Entry::User => return Err(JoinError::Left),
+            Seek::Mine(index) | Seek::Taken(index) | Seek::Left(index) => {
                 context.identity.epoch.store(pool.epoch_of(index)?, Ordering::Relaxed);
                 context.identity.domain.store(index, Ordering::Release);
+                pool.set_own_domain(index);
                 return Ok(());
             }
             Seek::Former(index) => {
@@ -120,7 +123,9 @@ pub(crate) fn bind_to_domain(context: &Context) -> Result<(), Fault> {
     let state_at = field!(slot, DomainSlot, state).cell();
     let state = load_cell(context.pool.map(), state_at)?;
     let epoch = load_value(context.pool.map(), field!(slot, DomainSlot, epoch))?;
-    if DomainState::of(state.value()) != Some(DomainState::Alive) || epoch != context.epoch() {
+    let stands = DomainState::of(state.value());
+    let is_open = stands.is_some_and(|state| state.takes_part() || context.entry.is_for(state));
+    if !is_open || epoch != context.epoch() {
         return Err(Fault::Evicted);
     }
     context.slot_cache.bind_to(state_at, state);
@@ -141,10 +146,14 @@ pub(crate) fn enter(
     let lock_context = context.lock_context_of(&slot_guard);
     let domain_slot = layout.domains.row(domain).map_err(Fault::from)?;
     let taken = with_lock(lock_context, pool.registry_lock(), "join", |txn| {
-        // It may have been evicted since this process found it.
-        if txn.state(field!(domain_slot, DomainSlot, state))? != Some(DomainState::Alive)
-            || txn.get(field!(domain_slot, DomainSlot, epoch))? != epoch
-        {
+        // It may have been evicted since this process found it, or be about to leave.
+        let state = txn.state(field!(domain_slot, DomainSlot, state))?;
+        let is_open = state.is_some_and(|state| {
+            state == DomainState::Alive
+                || state.takes_part() && kept.is_some()
+                || context.entry.is_for(state)
+        });
+        if !is_open || txn.get(field!(domain_slot, DomainSlot, epoch))? != epoch {
             return Err(Fault::Evicted);
         }
         if let Some(client) = kept {
@@ -254,6 +263,11 @@ pub enum JoinError {
         "this domain was evicted from the pool: by an operator, or because this machine was migrated or restored and has only a copy of the pool (the kernel's log says so). It can join again after a reboot, or after `vshmem pool evict POOL DOMAIN --dead`"
     )]
     Evicted,
+    /// This domain leaves the pool, or has left it.
+    #[error(
+        "this domain has left the pool, or is about to (`vshmem pool leave`, `vshmem pool drain`). `vshmem pool join POOL`, as root or the pool's owner, lets programs use it again"
+    )]
+    Left,
     /// The pool is corrupt.
     #[error("the pool is damaged ({0:?}). `vshmem pool check` says more")]
     Damaged(Fault),
@@ -281,10 +295,11 @@ pub(crate) fn join(
     process: Process,
     words: Option<WaitFile>,
     (wake_scope, wait_policy): (WakeScope, WaitPolicy),
-    gone: &dyn Fn(u32, u64) -> bool,
+    (gone, entry): (&dyn Fn(u32, u64) -> bool, Entry),
 ) -> Result<Context, JoinError> {
     let (digest, pid) = (identity.digest(), process.pid);
-    let context = Context::new(pool, digest, pid, words, wake_scope, wait_policy, &Layers);
+    let waits = (wake_scope, wait_policy);
+    let context = Context::new(pool, digest, pid, words, waits, &Layers, entry);
     match claim_client_slot(&context, identity, process, gone) {
         Ok(client) => finish_join(&context, client)?,
         Err(error) => {

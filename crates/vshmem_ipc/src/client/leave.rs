@@ -15,7 +15,7 @@ use crate::sem::recover;
 /// Nothing happens when the domain has been evicted or reaped meanwhile: what lies in the slot is
 /// not this process's any more.
 pub(crate) fn leave(context: &Context) -> Result<(), Failure> {
-    if !context.is_in_active_domain()? {
+    if !context.is_current() {
         return Ok(());
     }
     release_at_exit(context)?;

@@ -61,6 +61,7 @@ impl Identity {
         let slot = pool.layout().domains.row(self.domain.load(Ordering::Relaxed))?;
         let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         let epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
-        Ok(state == Some(DomainState::Alive) && epoch == self.epoch.load(Ordering::Relaxed))
+        let takes_part = state.is_some_and(DomainState::takes_part);
+        Ok(takes_part && epoch == self.epoch.load(Ordering::Relaxed))
     }
 }

@@ -5,6 +5,7 @@
 //! [`Context`].
 
 pub(crate) mod chunk_cache;
+pub(crate) mod entry;
 mod identity;
 pub(crate) mod reclaim_position;
 pub(crate) mod reported_sizes;
@@ -26,6 +27,7 @@ use vshmem_sync::{Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwn
 use vshmem_wire::{Area, ClientId, ClientSlot, ProcessRef, ThreadSlot, field};
 
 use crate::context::chunk_cache::ChunkCache;
+use crate::context::entry::Entry;
 use crate::context::identity::Identity;
 use crate::context::reclaim_position::ReclaimPosition;
 use crate::context::reported_sizes::ReportedSizes;
@@ -85,6 +87,8 @@ pub(crate) struct Context {
     pub(crate) waking: Waking,
     /// What carries out the steps of upper layers.
     pub(crate) upper_layers: &'static dyn UpperLayers,
+    /// As what it joins.
+    pub(crate) entry: Entry,
     pub(crate) slot_cache: SlotCache,
     pub(crate) chunk_cache: ChunkCache,
     pub(crate) spin: Spin,
@@ -128,15 +132,16 @@ impl Context {
         digest: u64,
         pid: u32,
         words: Option<WaitFile>,
-        wake_scope: WakeScope,
-        wait_policy: WaitPolicy,
+        (wake_scope, wait_policy): (WakeScope, WaitPolicy),
         upper_layers: &'static dyn UpperLayers,
+        entry: Entry,
     ) -> Self {
         let may_not_spin = wait_policy == WaitPolicy::SleepAtOnce;
         Self {
             identity: Identity::joining(digest, pid),
             waking: Waking::new(&pool, words, wake_scope),
             upper_layers,
+            entry,
             slot_cache: SlotCache::new(),
             chunk_cache: ChunkCache::new(),
             spin: Spin::new(may_not_spin),

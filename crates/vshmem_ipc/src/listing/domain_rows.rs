@@ -59,7 +59,7 @@ pub(crate) fn domain_keys(pool: &Pool) -> Result<Vec<DomainKey>, Failure> {
             // The epoch first: if the slot gets a new owner now, the key no longer matches.
             let epoch = pool.epoch_of(index)?;
             let state = load_state(map, field!(slot, DomainSlot, state))?;
-            if state == Some(DomainState::Alive) || state == Some(DomainState::Evicted) {
+            if state.is_some_and(DomainState::may_be_there) {
                 keys.push(DomainKey {
                     index,
                     epoch,
@@ -91,14 +91,14 @@ pub(crate) fn dead_domains(pool: &Pool) -> Result<Vec<(u32, u32)>, Failure> {
     look().map_err(Failure::from)
 }
 
-/// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or
-/// evicted.
+/// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead,
+/// evicted, or has left.
 pub(crate) fn domain_epoch(pool: &Pool, index: u32) -> Result<Option<u32>, Failure> {
     let look = || -> Result<Option<u32>, Fault> {
         let slot = pool.layout().domains.row(index)?;
         let state = load_state(pool.map(), field!(slot, DomainSlot, state))?;
         let epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
-        Ok((state == Some(DomainState::Alive)).then_some(epoch))
+        Ok(state.is_some_and(DomainState::takes_part).then_some(epoch))
     };
     look().map_err(Failure::from)
 }

@@ -22,7 +22,7 @@ pub struct DomainIdentity {
     pub named: bool,
 }
 
-/// The domains that are alive, `own` left out: their numbers and slots.
+/// The domains that take part, `own` left out: their numbers and slots.
 pub(crate) fn other_alive_domains(
     pool: &Pool,
     own: u32,
@@ -38,7 +38,7 @@ pub(crate) fn other_alive_domains(
     };
     let states = (0..pool.layout().domains.count as u32).map(look).map_while(Result::transpose);
     (0..).zip(states).filter_map(move |(index, state)| match state {
-        Ok(Some(DomainState::Alive)) if index != own => {
+        Ok(Some(state)) if state.takes_part() && index != own => {
             pool.layout().domains.at(index).map(|slot| Ok((index, slot)))
         }
         Ok(_) => None,
@@ -114,6 +114,8 @@ pub(crate) enum Seek {
     Former(u32),
     /// Ours, and evicted: it has to be confirmed dead before it may come back.
     Evicted,
+    /// Ours, and it leaves or has left.
+    Left(u32),
     /// The table is full.
     Full,
 }
@@ -133,7 +135,7 @@ pub(crate) fn seek(
     for index in 0..layout.domains.count as u32 {
         let slot = layout.domains.row(index)?;
         let state = txn.state(field!(slot, DomainSlot, state))?;
-        if state == Some(DomainState::Alive) || state == Some(DomainState::Evicted) {
+        if state.is_some_and(DomainState::may_be_there) {
             let same_boot = (0..4).try_fold(true, |same, i| {
                 let word = txn.get(field!(slot, DomainSlot, boot_id).element(i as u64))?;
                 Ok::<_, Fault>(same && word == boot[i])
@@ -149,8 +151,11 @@ pub(crate) fn seek(
                 if born == 0 {
                     txn.update_word(born_at, identity.born)?;
                 }
-                let evicted = state == Some(DomainState::Evicted);
-                return Ok(if evicted { Seek::Evicted } else { Seek::Mine(index) });
+                return Ok(match state {
+                    Some(DomainState::Evicted) => Seek::Evicted,
+                    Some(DomainState::Leaving | DomainState::Left) => Seek::Left(index),
+                    _ => Seek::Mine(index),
+                });
             }
             let same_name = (0..DOMAIN_NAME_CELLS).try_fold(true, |same, i| {
                 let word = txn.get(field!(slot, DomainSlot, name).element(i as u64))?;
@@ -160,7 +165,7 @@ pub(crate) fn seek(
                 return Ok(Seek::Former(index));
             }
             // One without clients, as containers that have come and gone leave them behind.
-            if state == Some(DomainState::Alive) && empty.is_none() && reusable(index)? {
+            if state != Some(DomainState::Evicted) && empty.is_none() && reusable(index)? {
                 empty = Some(index);
             }
         } else if free.is_none()

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use vshmem_mem::Map;
-use vshmem_sync::Fault;
+use vshmem_mem::{AtomicU32, Map, Ordering};
+use vshmem_sync::{Fault, load_state};
 use vshmem_wire::{
-    FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES, NodeRange, PAGE_BYTES,
-    POOL_NAME_BYTES, Place, RawCell, Superblock, are_node_ranges, field, fnv1a_64,
+    DomainSlot, DomainState, FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES,
+    NodeRange, PAGE_BYTES, POOL_NAME_BYTES, Place, RawCell, Superblock, are_node_ranges, field,
+    fnv1a_64,
 };
 
 use crate::pool::superblock::{Reader, Text, Writer};
@@ -83,6 +84,8 @@ pub struct Pool {
     superblock: Superblock,
     /// VSHMEM_LOG asks for a line about what is damaged.
     pub(crate) logs: bool,
+    /// The domain as which this process has joined it.
+    own_domain: AtomicU32,
 }
 
 impl Pool {
@@ -146,7 +149,7 @@ impl Pool {
             return Err(OpenError::Truncated { found: map.bytes(), needed: layout.data.offset() });
         }
         let logs = std::env::var_os("VSHMEM_LOG").is_some();
-        Ok(Self { map, layout, superblock, logs })
+        Ok(Self { map, layout, superblock, logs, own_domain: AtomicU32::new(u32::MAX) })
     }
 
     /// The first page of a new pool.
@@ -241,5 +244,23 @@ impl Pool {
     /// The registry lock.
     pub(crate) fn registry_lock(&self) -> Place<RawCell> {
         field!(self.layout.registry, vshmem_wire::Registry, lock)
+    }
+
+    /// This process has joined as one of that domain.
+    pub(crate) fn set_own_domain(&self, domain: u32) {
+        self.own_domain.store(domain, Ordering::Relaxed);
+    }
+
+    /// Where the domain stands as which this process has joined. One load of the pool.
+    #[inline]
+    pub(crate) fn own_domain_state(&self) -> Option<DomainState> {
+        let slot = self.layout.domains.at(self.own_domain.load(Ordering::Relaxed))?;
+        load_state(&self.map, field!(slot, DomainSlot, state)).ok()?
+    }
+
+    /// Whether that domain leaves the pool, or has left it.
+    #[inline]
+    pub(crate) fn own_domain_leaves(&self) -> bool {
+        matches!(self.own_domain_state(), Some(DomainState::Leaving | DomainState::Left))
     }
 }

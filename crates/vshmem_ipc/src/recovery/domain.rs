@@ -111,6 +111,8 @@ pub(crate) fn reap_domain_from(
         .partition(|client| *client == context.client_id());
     match state {
         DomainState::Evicted => evict_clients(context, &lock_context, domain, &others, &own),
+        // It carries the leave out, and goes last.
+        DomainState::Left => evict_clients(context, &lock_context, domain, &others, &[]),
         _ => reap_clients(context, &lock_context, domain, &others, &own),
     }
 }
@@ -148,7 +150,7 @@ fn is_of_another_domain(context: &Context, dead: u32, digest: u64) -> Result<boo
     let (layout, map) = (context.pool().layout(), context.pool().map());
     for other in (0..layout.domains.count as u32).filter(|other| *other != dead) {
         let state_at = field!(layout.domains.row(other)?, DomainSlot, state);
-        let lives = load_state(map, state_at)? == Some(DomainState::Alive);
+        let lives = load_state(map, state_at)?.is_some_and(DomainState::takes_part);
         if lives && domains::digest_at(context.pool(), other)? == digest {
             return Ok(true);
         }
@@ -187,7 +189,11 @@ fn evict_clients(
 }
 
 /// The clients of a domain in one of its boot epochs.
-fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientId>, Fault> {
+pub(crate) fn clients_of(
+    context: &Context,
+    domain: u32,
+    epoch: u32,
+) -> Result<Vec<ClientId>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut clients = Vec::new();

@@ -6,7 +6,7 @@
 //! that queries objects.
 
 use vshmem_sync::{Fault, LockContext, load_state, load_value, with_lock};
-use vshmem_wire::{ClientSlot, ClientState, Registry, field};
+use vshmem_wire::{ClientSlot, ClientState, ENDING, Registry, field};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -22,7 +22,7 @@ pub(crate) fn announce_end(context: &Context) -> Result<(), Failure> {
         let slot = slot_of(layout, context.client_id())?;
         with_lock(lock_context, context.pool().registry_lock(), "announce-end", |txn| {
             if clients::is_in(txn, slot, context.client_id())? {
-                txn.update(field!(slot, ClientSlot, leaving), 1)?;
+                txn.update(field!(slot, ClientSlot, leaving), ENDING)?;
                 txn.update(field!(layout.registry, Registry, leavers), 1)?;
             }
             Ok(())
@@ -59,7 +59,7 @@ fn reap_announced(
         // there.
         let client = context.pool().client_id_in(index)?;
         let state = load_state(map, field!(slot, ClientSlot, state))?;
-        let leaves = load_value(map, field!(slot, ClientSlot, leaving))? != 0;
+        let leaves = load_value(map, field!(slot, ClientSlot, leaving))? == ENDING;
         if !leaves || state == Some(ClientState::Free) {
             continue;
         }
@@ -88,7 +88,7 @@ fn clear_exiting(context: &Context, lock_context: &LockContext<'_>) -> Result<()
         for index in 0..high.min(layout.clients.count as u32) {
             let slot = layout.clients.row(index)?;
             if txn.state(field!(slot, ClientSlot, state))? != Some(ClientState::Free)
-                && txn.get(field!(slot, ClientSlot, leaving))? != 0
+                && txn.get(field!(slot, ClientSlot, leaving))? == ENDING
             {
                 return Ok(());
             }

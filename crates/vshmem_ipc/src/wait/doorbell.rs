@@ -152,7 +152,8 @@ fn notify_domains(context: &Context, set: DomainSet) {
             continue;
         }
         let Ok(slot) = layout.domains.row(index) else { continue };
-        if load_state(map, field!(slot, DomainSlot, state)) != Ok(Some(DomainState::Alive)) {
+        let state = load_state(map, field!(slot, DomainSlot, state));
+        if !state.is_ok_and(|state| state.is_some_and(DomainState::takes_part)) {
             continue;
         }
         let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);

@@ -88,6 +88,7 @@ pub fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), E
             session.client().become_child(kept, own_process(), home.as_ref()).map_err(|error| {
                 match error {
                     JoinError::Full { .. } => Errno::NOSPC,
+                    JoinError::Left => Errno::IDRM,
                     JoinError::Evicted | JoinError::Damaged(_) => Errno::IO,
                 }
             })

@@ -110,8 +110,13 @@ fn keep() -> Result<(), Errno> {
     if process::is_unknown_child() {
         child::adopt(session).map_err(|_| Errno::AGAIN)?;
     }
+    let this_client = session.client();
+    // Its memory is this process's own by now: there is nothing to count for a child.
+    if this_client.has_left() {
+        return Ok(());
+    }
     let at = attach_table::changes();
-    let slot = session.client().reserve_child()?;
+    let slot = this_client.reserve_child()?;
     UNDER_WAY.with(|forks| {
         forks.innermost().at.set(at);
         forks.innermost().slot.set(Some(slot));

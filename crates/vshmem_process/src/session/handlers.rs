@@ -29,12 +29,14 @@
 //! | a client's slot guards | claimed by one word; a handler takes another slot guard, and takes over locks of its own thread |
 //! | a client's chunk cache, hints, spin, reported sizes | one word each, swapped, or checked before use |
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use libc::{c_int, c_ulong, c_void, siginfo_t};
 
 use crate::attached::attach_table;
-use crate::session::{exec, signal_mask, thread_words};
+use crate::next;
+use crate::session::{departure, exec, signal_mask, thread_words};
 use crate::{errno, process};
 
 /// Signals there are (_NSIG).
@@ -50,14 +52,23 @@ static RESTARTING: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGN
 /// Entered by the kernel. It takes little of the stack: programs make their signal stacks as large
 /// as the kernel says that handlers need (AT_MINSIGSTKSZ), and hardly larger.
 unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    if RESTARTING.get(signal as usize).is_none_or(|word| word.load(Ordering::Relaxed) == 0) {
-        thread_words::note_interruption();
-    }
-    vshmem_mem::signal_handled();
     // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO, and it
     // stays for as long.
     let interrupted: Option<&libc::ucontext_t> =
         unsafe { context.cast::<libc::ucontext_t>().as_ref() };
+    if signal == departure::NOTICE {
+        if departure::is_noticed() {
+            return on_interrupted_stack(interrupted, departure::part, 0);
+        }
+        // The program takes no notice of it.
+        if HANDLERS[signal as usize].load(Ordering::Acquire) <= 1 {
+            return;
+        }
+    }
+    if RESTARTING.get(signal as usize).is_none_or(|word| word.load(Ordering::Relaxed) == 0) {
+        thread_words::note_interruption();
+    }
+    vshmem_mem::signal_handled();
     if vshmem_mem::is_waiter_shown() {
         on_interrupted_stack(interrupted, leave_wait_queue, 0);
     }
@@ -163,6 +174,31 @@ fn ours() -> usize {
     enter as unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize
 }
 
+/// Whether [`departure::NOTICE`] comes by here whatever the program does on it.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Has [`departure::NOTICE`] come by here from now on.
+pub fn watch_for_notice() {
+    if IS_WATCHED.swap(true, SeqCst) {
+        return;
+    }
+    let call = |action: *const libc::sigaction, before: *mut libc::sigaction| {
+        next!(c"sigaction": fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int,
+              (departure::NOTICE, action, before), -1)
+    };
+    // SAFETY: all-zero bytes are a valid sigaction.
+    let (mut action, mut before): (libc::sigaction, libc::sigaction) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    let asked = call(std::ptr::null(), &raw mut before) == 0;
+    // One that the program has is entered through ours already.
+    if asked && [libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction) {
+        HANDLERS[departure::NOTICE as usize].store(before.sa_sigaction, Ordering::Release);
+        action.sa_sigaction = ours();
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        call(&raw const action, std::ptr::null_mut());
+    }
+}
+
 /// What is done on a signal, as the C library or the kernel has it.
 pub trait Action: Copy {
     /// The handler's address, or SIG_DFL or SIG_IGN.
@@ -249,6 +285,11 @@ pub fn install<A: Action>(
                 restarting.store(restarted_before, Ordering::Relaxed);
             }
             result
+        }
+        // That signal comes by here whatever the program does on it.
+        None if action.is_some() && signal == departure::NOTICE && IS_WATCHED.load(SeqCst) => {
+            handler.store(action.map_or(libc::SIG_DFL, Action::handler), Ordering::Release);
+            call(std::ptr::null(), before)
         }
         None => call(wanted, before),
     };

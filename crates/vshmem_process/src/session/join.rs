@@ -9,7 +9,7 @@ use vshmem_session::{Posix, Session, SessionError};
 
 use crate::attached::mapping_cache;
 use crate::object_descriptors::inherited;
-use crate::session::{agent, caller, cancel, home_namespace, route, soft_limits};
+use crate::session::{agent, caller, cancel, handlers, home_namespace, route, soft_limits};
 use crate::{errno, log, process};
 
 /// How far setting up is, or which thread is at it: one word, so that a signal handler of that
@@ -102,6 +102,7 @@ pub fn set_up() -> Result<&'static Session, Errno> {
                 vshmem_mem::Instant::now(),
             );
             agent::watch(session);
+            errno::untouched(handlers::watch_for_notice);
             Ok(session)
         }
         Err(error) => {
@@ -137,6 +138,7 @@ fn errno_of(error: &SessionError) -> Errno {
     match error {
         SessionError::Join { error: vshmem_ipc::JoinError::Full { .. }, .. } => Errno::NOSPC,
         SessionError::Join { error: vshmem_ipc::JoinError::Evicted, .. } => Errno::IO,
+        SessionError::Join { error: vshmem_ipc::JoinError::Left, .. } => Errno::IDRM,
         // The kernel has no such limit for most calls; all of them have this errno.
         error if soft_limits::is_for_addresses(error) => Errno::NOMEM,
         _ => Errno::NOSYS,

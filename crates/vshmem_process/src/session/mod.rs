@@ -14,6 +14,7 @@ pub mod child;
 pub mod confined;
 pub mod credential_changes;
 pub mod current;
+pub mod departure;
 pub mod environment;
 pub mod exec;
 pub mod exit;

@@ -18,7 +18,7 @@ impl Server {
         this_client.pool().renew_heartbeat().map_err(|_| Errno::IO)?;
         let rows: Vec<DomainRow> = this_client.pool().domains()?;
         let mut changed = false;
-        for row in rows.iter().filter(|row| row.state == DomainState::Alive) {
+        for row in rows.iter().filter(|row| row.state.takes_part()) {
             let Some(this_client) = self.client() else { return Ok(()) };
             if is_local(row, this_client) {
                 // Notifications for the host are delivered here, to containers as well.

@@ -189,6 +189,8 @@ impl View {
             DomainState::Alive if row.clients > 0 && age > SILENCE => "silent",
             DomainState::Alive => "alive",
             DomainState::Evicted => "evicted",
+            DomainState::Leaving => "leaving",
+            DomainState::Left => "left",
             DomainState::Dead | DomainState::Free => "dead",
         };
         let clients = self.participants.clients.iter();

@@ -103,7 +103,8 @@ pub fn take(offset: u64, bytes: usize) -> Option<usize> {
 
 /// Unmaps a piece, or keeps the mapping for later where the program does not know it.
 pub fn detach(piece: Piece) {
-    if piece.is_plain() {
+    let is_shared = process::joined().is_some_and(|session| !session.client().has_left());
+    if piece.is_plain() && is_shared {
         cache_mapping(piece.offset_of(piece.start), piece.start, piece.bytes);
     } else {
         drop_mapping(piece.start, piece.bytes);

@@ -1,0 +1,163 @@
+//! Carrying out that this domain leaves a pool: `vshmem pool leave` does it, and the agent when the
+//! host has asked for it (`vshmem pool drain`).
+//!
+//! Step by step, each of which looks at where things stand: whoever carries it out may be killed,
+//! and another one goes on. That a process has parted is what the kernel says of its mappings, and
+//! nothing that a member could write.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use vshmem_ipc::Client;
+use vshmem_link::{MappedFile, proc_is_own};
+use vshmem_session::Session;
+
+/// How long processes are given between two steps.
+pub const DEPARTURE_STEP: Duration = Duration::from_millis(50);
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// These have the pool mapped still.
+    Waits(Vec<Holder>),
+    /// Nobody of this domain has: what its clients had is given back.
+    Done,
+}
+
+/// A process of this domain that has the pool mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its pid.
+    pub pid: u32,
+    /// Why it has not parted.
+    pub why: &'static str,
+}
+
+/// What carries out a leave.
+#[derive(Debug)]
+pub struct Departure<'a> {
+    this_client: &'a Client,
+    pool: MappedFile,
+}
+
+impl<'a> Departure<'a> {
+    /// To be carried out as a member of the domain.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where /proc does not show the processes of this domain; what reading it gives.
+    pub fn new(session: &'a Session) -> Result<Self, Errno> {
+        if !proc_is_own() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let this_client = session.client();
+        let tables = this_client.pool().map().start().as_ptr().addr();
+        Ok(Self { this_client, pool: MappedFile::at(tables)? })
+    }
+
+    /// Does what can be done now. To be called again soon while processes hold the pool.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt; EIDRM when another process carries this out by now.
+    pub fn step(&self) -> Result<Progress, Errno> {
+        if !self.this_client.has_left() {
+            let told =
+                self.unparted(self.this_client.to_be_told()?, "it is told, and has not parted");
+            if !told.is_empty() {
+                return Ok(Progress::Waits(told));
+            }
+        }
+        self.part()
+    }
+
+    /// The same, with those that were told and have not parted.
+    ///
+    /// # Errors
+    /// As [`Departure::step`].
+    pub fn part(&self) -> Result<Progress, Errno> {
+        self.this_client.depart()?;
+        let holders = self.holders()?;
+        if !holders.is_empty() {
+            return Ok(Progress::Waits(holders));
+        }
+        self.this_client.release_departed(&[])?;
+        Ok(Progress::Done)
+    }
+
+    /// There is no more time: those that have the pool mapped are evicted, and the domain with them.
+    ///
+    /// # Errors
+    /// As [`Departure::step`].
+    pub fn evict(&self, holders: &[Holder]) -> Result<(), Errno> {
+        let kept: Vec<u32> = holders.iter().map(|holder| holder.pid).collect();
+        self.this_client.release_departed(&kept)?;
+        self.this_client.evict_domain(self.this_client.domain())
+    }
+
+    fn unparted(&self, pids: Vec<u32>, why: &'static str) -> Vec<Holder> {
+        let holds = |pid: &u32| self.pool.mapped_by(*pid).unwrap_or(true);
+        pids.into_iter().filter(holds).map(|pid| Holder { pid, why }).collect()
+    }
+
+    /// Those that have the pool mapped, after each was told to part.
+    fn holders(&self) -> Result<Vec<Holder>, Errno> {
+        let mut holders = Vec::new();
+        for pid in pids_of_domain().filter(|pid| *pid != std::process::id()) {
+            if self.pool.is_mapped_by(pid) {
+                holders.push(Holder { pid, why: tell(pid) });
+            }
+        }
+        // A client whose mappings may not be looked at.
+        for client in self.this_client.pool().local_clients(self.this_client.domain())? {
+            let is_hidden = client.pid != std::process::id()
+                && self.pool.mapped_by(client.pid).is_none()
+                && !vshmem_session::is_gone(client.pid, client.start);
+            if is_hidden {
+                let why = "it is another user's: only root sees what it has mapped";
+                holders.push(Holder { pid: client.pid, why });
+            }
+        }
+        Ok(holders)
+    }
+}
+
+/// Tells a process to part, and says what it is waited for.
+fn tell(pid: u32) -> &'static str {
+    if blocks(pid, Signal::SEGV) {
+        return "a thread of it blocks SIGSEGV, so that its stores could not wait";
+    }
+    let handle = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let told = handle
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+        .map(|handle| pidfd_send_signal(&handle, Signal::URG));
+    match told {
+        Some(Err(Errno::PERM)) => "it is another user's",
+        _ => "it has no handler of the library's for SIGURG, or blocks it in all threads",
+    }
+}
+
+/// Whether a thread of a process blocks a signal. One that does it for the moment is asked again.
+fn blocks(pid: u32, signal: Signal) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| status_word(&task.path().join("status"), "SigBlk:")).any(|word| {
+        u64::from_str_radix(&word, 16).is_ok_and(|mask| mask >> (signal.as_raw() - 1) & 1 != 0)
+    })
+}
+
+/// The word behind a name in a file of /proc; the last one, if it is followed by several.
+fn status_word(path: &std::path::Path, name: &str) -> Option<String> {
+    let status = std::fs::read(path).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().last().map(str::to_owned)
+}
+
+/// The processes of this PID namespace: those of others below have a number there as well.
+fn pids_of_domain() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let innermost = status_word(&entry.path().join("status"), "NSpid:")?;
+        (innermost == pid.to_string()).then_some(pid)
+    })
+}
