@@ -28,7 +28,12 @@ impl Qmp {
         UnixStream::connect(socket)
             .map_err(|error| error.to_string())
             .and_then(Self::new)
-            .map_err(|error| format!("{}: QEMU's monitor: {error}", socket.display()))
+            .map_err(|error| {
+                let socket = socket.display();
+                format!(
+                    "{socket}: QEMU's monitor: {error}. Start QEMU with `-qmp unix:{socket},server=on,wait=off`"
+                )
+            })
     }
 
     /// Greets QEMU.
@@ -134,7 +139,7 @@ impl Qmp {
             Ok(0) => Err("it closed the connection".into()),
             Ok(_) => serde_json::from_str(&line).map_err(|error| format!("{error} in its answer")),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
-                "no answer for {} s. It talks to one program at a time: is another one connected?",
+                "no answer for {} s. It talks to one program at a time, and another one may be connected",
                 ANSWER.as_secs()
             )),
             Err(error) => Err(error.to_string()),

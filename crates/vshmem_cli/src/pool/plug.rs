@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::guest_device::{is_hotpluggable, remove_backend};
+use super::guest_device::{GuestDevice, is_hotpluggable, remove_backend};
 use super::show_as::{Device, Form, HostPool};
 use crate::failure::{Outcome, failed};
 use crate::qmp::Qmp;
@@ -42,7 +42,19 @@ impl Plug {
     pub fn carry_out(self) -> Outcome {
         let pool = HostPool::of(&self.name)?;
         let device = pool.chosen(self.device, Form::Qemu)?;
+        if device == Device::Dax {
+            return failed(format!(
+                "pool {0}: it was made with --dax, and a guest has such a pool from its start on: `vshmem pool show {0} --as qemu` prints QEMU's arguments",
+                pool.name
+            ));
+        }
         let mut qmp = Qmp::connect(&self.qmp).or_else(failed)?;
+        if let Some(device) = GuestDevice::all(&mut qmp, &pool, None).or_else(failed)?.first() {
+            return failed(format!(
+                "pool {}: the guest has it already, as {} at {}. In the guest, `vshmem pool ls` shows it",
+                pool.name, device.driver, device.path
+            ));
+        }
         let bus = match self.bus {
             Some(bus) => Some(bus),
             None => free_port(&mut qmp).or_else(failed)?,
@@ -98,7 +110,7 @@ impl Place {
                 });
                 ("object-add", file)
             }
-            Device::Dax => return Err("an nvdimm is there from the guest's start".into()),
+            Device::Dax => return Err("an nvdimm is there from the guest's start on".into()),
         };
         if let Some(bus) = &self.bus {
             shows["bus"] = json!(bus);

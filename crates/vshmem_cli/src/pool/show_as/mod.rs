@@ -166,6 +166,11 @@ fn hints(pool: &HostPool, device: Device, form: Form) -> Vec<String> {
             pool.path.display()
         ));
     }
+    if device == Device::Dax && form == Form::Qemu {
+        hints.push(format!(
+            "pool {name}: never with -incoming or -loadvm as it is: what was saved would be written over the pool. docs/guide/move-a-guest.md has the ways that keep it"
+        ));
+    }
     if device == Device::Dax && form == Form::Libvirt {
         hints.extend(libvirt::hints(pool));
     }

@@ -69,17 +69,6 @@ pub fn keep_shared(
     Ok(())
 }
 
-/// Has the other side listen, if it was started with `-incoming defer`.
-pub fn listen(there: &mut Destination, at: &str) -> Result<(), Failure> {
-    match there.qmp.ask_with("migrate-incoming", &json!({ "uri": at })) {
-        // With `-incoming URI` it does already.
-        Err(error) if !error.contains("already") && !error.contains("not specified") => {
-            failed(error)
-        }
-        _ => Ok(()),
-    }
-}
-
 fn missing(device: &GuestDevice) -> String {
     format!(
         "the other QEMU has no object {}, from which this one has the pool. Start it as this one was started",

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::failure::{Failure, failed};
 use crate::pool::{
     Device, Form, GuestDevice, HostPool, Place, free_port, is_free, is_hotpluggable,
@@ -51,6 +53,12 @@ impl Destination {
             _ => free_port(&mut qmp).or_else(failed)?,
         };
         Ok(Self { qmp, socket: quoted(&shown.to_string()), pool, device, bus })
+    }
+
+    /// Has it listen if it was started with `-incoming defer`. With `-incoming URI` it does already,
+    /// and refuses; if it does not listen at all, the guest does not get there, and is told so.
+    pub fn listen(&mut self, at: &str) {
+        let _ = self.qmp.ask_with("migrate-incoming", &json!({ "uri": at }));
     }
 
     /// Waits until the guest is there, and gives it the pool.

@@ -91,7 +91,7 @@ impl<'a> Journey<'a> {
         match left {
             Ok(status) if status.success() => Ok(()),
             Ok(_) => failed(format!(
-                "pool {name}: {domain} has not left it whole, so the guest stays and has the device. End what still uses the pool in the guest, then `{}`; or `vshmem pool join {name}` in the guest if it shall stay",
+                "pool {name}: {domain} has not left it, so the guest stays and has its device. If a program there keeps the pool, end it. Then, or if no program there has ever used the pool: `{}`; or `vshmem pool join {name}` in the guest if it shall stay",
                 self.resumed()
             )),
             Err(error) => failed(format!("`vshmem pool drain {name}`: cannot start it: {error}")),
@@ -128,8 +128,8 @@ impl<'a> Journey<'a> {
     /// Sends the guest. If that fails, it gets its device back.
     fn migrate(&mut self) -> Result<(), Failure> {
         let to = &self.asked.to;
-        if let (true, Some(there)) = (self.asked.same_host, &mut self.there) {
-            dax::listen(there, to)?;
+        if let Some(there) = &mut self.there {
+            there.listen(to);
         }
         let limit = Duration::from_secs(self.asked.limit.into());
         match migrate(&mut self.here, to, limit) {
