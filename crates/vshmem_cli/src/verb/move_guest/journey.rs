@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use vshmem_session::quoted;
 
+use super::dax;
 use super::destination::{Destination, status};
 use super::migration::migrate;
-use super::{Move, dax};
+use super::options::Move;
 use crate::again::again;
 use crate::failure::{Failure, failed};
 use crate::pool::{Device, GuestDevice, HostPool, Place};

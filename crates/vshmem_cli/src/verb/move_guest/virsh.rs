@@ -3,7 +3,7 @@
 
 use vshmem_session::quoted;
 
-use super::Move;
+use super::options::Move;
 use crate::failure::{Failure, failed};
 use crate::pool::{Device, Form, HostPool};
 
