@@ -27,6 +27,8 @@ install_edited = install -d "$(dir $3)" && $(SED) $1 >"$3" && chmod $2 "$3"
 install_all = for file in $2; do [ ! -f "$$file" ] || install -D -m $1 "$$file" -t $(DESTDIR)$3 || exit 1; done
 D = $(DESTDIR)
 
+C_HEADERS = crates/vshmem_capi/include/vshmem.h crates/vshmem_capi/include/vshmem_team.h
+
 .PHONY: manual library install install-built uninstall deb tarball
 
 # Man pages and completions, from the commands themselves and from the header.
@@ -35,7 +37,7 @@ manual:
 	@$(BIN_DIR)/vshmem-manual build/manual
 	@mkdir -p build/manual/man3 build/manual/man5 build/manual/man7
 	@awk -v version=$(VERSION) -v directory=build/manual/man3 -v examples=@EXAMPLES@ \
-		-f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h
+		-f packaging/man/libvshmem.awk $(C_HEADERS)
 	@$(SED) packaging/man/vshmem-pools.5 >build/manual/man5/vshmem-pools.5
 	@$(SED) packaging/man/fi_vshmem.7 >build/manual/man7/fi_vshmem.7
 
@@ -61,7 +63,7 @@ install: install-built
 	@# Guests of a lab are given the library from here.
 	ln -sf "$$(realpath -sm --relative-to=$(OWN_LIBDIR) $(LIBDIR)/$(SONAME))" $D$(OWN_LIBDIR)/$(SONAME)
 	install -D -m 644 $(BIN_DIR)/libvshmem.a $D$(LIBDIR)/libvshmem.a
-	install -D -m 644 crates/vshmem_capi/include/vshmem.h $D$(PREFIX)/include/vshmem.h
+	install -D -m 644 $(C_HEADERS) -t $D$(PREFIX)/include
 	$(call install_edited,crates/vshmem_capi/vshmem.pc.in,644,$D$(LIBDIR)/pkgconfig/vshmem.pc)
 	$(call install_all,644,build/openmpi/*.so,$(OWN_LIBDIR)/openmpi)
 	$(call install_all,644,build/libfabric/libvshmem-fi.so,$(OWN_LIBDIR)/libfabric)
@@ -103,7 +105,7 @@ install: install-built
 # What is the administrator's stays: files in /etc/vshmem, the group, pools.
 uninstall:
 	rm -f $D$(PREFIX)/bin/vshmem $D$(LIBDIR)/libvshmem.so $D$(LIBDIR)/$(SONAME) $D$(LIBDIR)/$(SONAME).* $D$(LIBDIR)/libvshmem.a
-	rm -f $D$(LIBDIR)/pkgconfig/vshmem.pc $D$(PREFIX)/include/vshmem.h $D$(PREFIX)/include/rdma/fi_ext_vshmem.h
+	rm -f $D$(LIBDIR)/pkgconfig/vshmem.pc $D$(PREFIX)/include/vshmem.h $D$(PREFIX)/include/vshmem_team.h $D$(PREFIX)/include/rdma/fi_ext_vshmem.h
 	rm -rf $D$(OWN_LIBDIR) $D$(PREFIX)/share/doc/vshmem $D$(PREFIX)/src/vshmem-$(VERSION)
 	rm -f $D$(PREFIX)/lib/udev/rules.d/60-vshmem.rules $D$(PREFIX)/lib/sysusers.d/vshmem.conf $D$(PREFIX)/lib/tmpfiles.d/vshmem.conf
 	rm -f $D$(UNITDIR)/vshmem-pool@.service $D$(UNITDIR)/vshmem-serve@.service

@@ -54,6 +54,18 @@ half() { VSHMEM_POOL=$pool "$build/picture" half "$1" >/dev/null; }
 drawn() { half 1 && half 0 && VSHMEM_POOL=$pool "$build/picture" show "$build/picture.out" >/dev/null &&
 	[ "$(stat -c %s "$build/picture.out")" = 38415 ]; }
 check "a picture of two halves" drawn
+# In a domain of its own.
+departed() {
+	unshare --pid --mount --fork --kill-child --mount-proc bash -c '
+		"$0" "$2" & until "$1" ls --pool "$2" --json | grep -q "\"command\": \"departure\""; do sleep 0.1; done
+		"$1" pool leave "$2" >/dev/null; wait $!' "$build/departure" "$vshmem" $pool
+}
+if unshare --pid --mount --fork true 2>/dev/null; then
+	parted() { [[ $(departed) == *"written before, and after; hold: Identifier removed"* ]]; }
+	check "a domain leaves" parted
+else
+	echo "SKIPPED: departure takes root"
+fi
 empty() { ! "$vshmem" ls --pool $pool --json | grep -q '"id":'; }
 check "nothing is left in the pool" empty
 sound() { "$vshmem" pool check $pool >/dev/null; }

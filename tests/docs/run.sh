@@ -78,7 +78,7 @@ walks() {
 
 # A page of section 3 for everything that libvshmem exports, made as `make manual` makes it, and found by `man`.
 library_pages() {
-	local header=crates/vshmem_capi/include/vshmem.h call
+	local header='crates/vshmem_capi/include/vshmem.h crates/vshmem_capi/include/vshmem_team.h' call
 	mkdir "$pages/man3" && awk -v version=0 -v directory="$pages/man3" -v examples=examples/library -f packaging/man/libvshmem.awk $header || return
 	nm -D --defined-only "$(dirname "$vshmem")/libvshmem.so" | awk '$3 ~ /^vshmem_/ { sub(/@.*/, "", $3); print $3 }' | sort >"$names"
 	[ -s "$names" ] || echo "$(dirname "$vshmem")/libvshmem.so exports nothing"

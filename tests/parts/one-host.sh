@@ -3,6 +3,7 @@
 # Builds: release
 # Takes: 3 min
 step one-host 120 tests/one_host/run.sh "$vshmem"
+step departure 120 tests/departure/run.sh "$vshmem"
 step ucx 600 tests/ucx/run.sh "$vshmem" uml
 step ucx-containers 300 tests/ucx/run.sh "$vshmem" containers
 step locks 300 tests/locks/run.sh "$vshmem" containers

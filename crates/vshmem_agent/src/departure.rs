@@ -1,9 +1,9 @@
 //! Carrying out that this domain leaves a pool: `vshmem pool leave` does it, and the agent when the
 //! host has asked for it (`vshmem pool drain`).
 //!
-//! Step by step, each of which looks at where things stand: whoever carries it out may be killed,
-//! and another one goes on. That a process has parted is what the kernel says of its mappings, and
-//! nothing that a member could write.
+//! Step by step, each of which looks at where things stand: a process that carries it out may be
+//! killed, and another one goes on. That a process has parted is what the kernel says of its
+//! mappings, and nothing that a member could write.
 
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ impl<'a> Departure<'a> {
     /// EIO when the pool is corrupt; EIDRM when another process carries this out by now.
     pub fn step(&self) -> Result<Progress, Errno> {
         if !self.this_client.has_left() {
-            let told =
-                self.unparted(self.this_client.to_be_told()?, "it is told, and has not parted");
+            let told = self.this_client.to_be_told()?;
+            let told = self.unparted(told, "it is told, and has not parted");
             if !told.is_empty() {
                 return Ok(Progress::Waits(told));
             }
@@ -84,7 +84,7 @@ impl<'a> Departure<'a> {
         Ok(Progress::Done)
     }
 
-    /// There is no more time: those that have the pool mapped are evicted, and the domain with them.
+    /// There is no more time: those that have the pool mapped are evicted, and the domain too.
     ///
     /// # Errors
     /// As [`Departure::step`].

@@ -36,7 +36,7 @@ pub unsafe extern "C" fn vshmem_hold_sparing(
     let pool = unsafe { borrow(pool) };
     answer(pool.and_then(|pool| {
         let held = pool.hold(bytes, spare)?;
-        locked(&pool.held).insert(held.offset, held.id);
+        locked(&pool.held).insert(held.offset, (held.id, held.bytes));
         // SAFETY: the caller passes a place for the address.
         unsafe { memory.write(pool.address(held.offset).cast()) };
         Ok(0)
@@ -53,8 +53,16 @@ pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) 
     let pool = unsafe { borrow(pool) };
     answer(pool.and_then(|pool| {
         // In a child: the memory belongs to the parent.
-        pool.session()?;
-        let id = locked(&pool.held).remove(&pool.offset(memory)).ok_or(Errno::INVAL)?;
+        if let Err(errno) = pool.session()
+            && errno != Errno::IDRM
+        {
+            return Err(errno);
+        }
+        let (id, bytes) = locked(&pool.held).remove(&pool.offset(memory)).ok_or(Errno::INVAL)?;
+        if pool.membership.has_parted() {
+            // SAFETY: it is this process's, which gives it back.
+            return unsafe { vshmem_mem::cover(memory.addr(), bytes as usize) }.map(|()| 0);
+        }
         pool.detach(id).map(|()| 0)
     }))
 }
@@ -69,7 +77,7 @@ pub unsafe extern "C" fn vshmem_id(pool: *const Pool, memory: *const c_void) -> 
     let pool = unsafe { borrow(pool) };
     answer(pool.and_then(|pool| {
         pool.session()?; // a fork's child: another thread of the parent may hold the lock below
-        locked(&pool.held).get(&pool.offset(memory)).copied().ok_or(Errno::INVAL)
+        locked(&pool.held).get(&pool.offset(memory)).map(|(id, _)| *id).ok_or(Errno::INVAL)
     }))
 }
 
@@ -98,7 +106,7 @@ pub unsafe extern "C" fn vshmem_attach(
             let _ = pool.detach(id);
             return Err(errno);
         }
-        held.insert(found.offset, id);
+        held.insert(found.offset, (id, found.bytes));
         // SAFETY: the caller passes a place for the address.
         unsafe { memory.write(pool.address(found.offset).cast()) };
         Ok(0)

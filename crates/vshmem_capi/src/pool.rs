@@ -12,6 +12,7 @@ use vshmem_session::{Session, SessionError};
 use vshmem_wire::ClientId;
 
 use crate::handle::{OpenPool, OpenWord, forget_closed, open_pools};
+use crate::membership::Membership;
 use crate::{agent, answer, attach::attach_any, caller::Credentials};
 
 /// A file of a guest in which its operator names its pool.
@@ -27,8 +28,10 @@ pub struct Pool {
     /// The whole pool.
     map: Arc<Map>,
     base: NonNull<u8>,
-    /// Memory that was given to C: the segment's id, by its offset.
-    pub(crate) held: Mutex<HashMap<u64, i32>>,
+    /// Memory that was given to C: the segment's id and its bytes, by its offset.
+    pub(crate) held: Mutex<HashMap<u64, (i32, u64)>>,
+    /// What becomes of it when its domain leaves.
+    pub(crate) membership: Membership,
 }
 
 // SAFETY: the address is that of a mapping that `map` keeps; what lies there is reached through
@@ -62,7 +65,10 @@ impl Pool {
         let mut open = open_pools().map_err(unmarked)?;
         forget_closed(&mut open);
         // A pool that the parent opened before a fork does not count as opened in the child.
-        let is_it = |pool: &Arc<Self>| pool.path == path && pool.mark.is_of_this_process();
+        let is_it = |pool: &Arc<Self>| {
+            let is_joined = !pool.membership.has_parted();
+            pool.path == path && pool.mark.is_of_this_process() && is_joined
+        };
         if let Some(pool) =
             open.iter().filter_map(Weak::upgrade).filter_map(|one| one.downcast().ok()).find(is_it)
         {
@@ -81,7 +87,8 @@ impl Pool {
         agent::ensure(&session);
         let (held, open_word) = (Mutex::new(HashMap::new()), OpenWord::new());
         let session = Some(session);
-        let pool = Arc::new(Self { open_word, session, mark, path, map, base, held });
+        let membership = Membership::default();
+        let pool = Arc::new(Self { open_word, session, mark, path, map, base, held, membership });
         let weak: OpenPool = Arc::<Self>::downgrade(&pool);
         open.push(weak);
         Ok(pool)
@@ -93,8 +100,12 @@ impl Pool {
         unsafe { &raw const (*handle).open_word }
     }
 
-    /// The session, until the pool is dropped. EIO in a child of the process that opened the pool.
+    /// The session, until the pool is dropped. EIO in a child of the process that opened the pool,
+    /// EIDRM when this process has parted from it.
     pub fn session(&self) -> Result<&Session, Errno> {
+        if self.membership.has_parted() {
+            return Err(Errno::IDRM);
+        }
         let is_ours = |_: &&Session| self.mark.is_of_this_process();
         self.session.as_ref().filter(is_ours).ok_or(Errno::IO)
     }
@@ -142,7 +153,7 @@ impl Pool {
     pub fn may_act(&self, name: u64) -> bool {
         let may =
             |this_client: &Client| ClientId::of(name).is_some_and(|name| this_client.may_act(name));
-        self.session.as_ref().is_some_and(|session| may(session.client()))
+        self.session().is_ok_and(|session| may(session.client()))
     }
 }
 
@@ -152,6 +163,9 @@ impl Drop for Pool {
         let session = self.session.take();
         if !self.mark.is_of_this_process() {
             // The session is the parent's, which still uses it.
+            std::mem::forget(session);
+        } else if self.membership.has_parted() {
+            // Its copy of the tables is of no use, and what it holds stays mapped.
             std::mem::forget(session);
         } else if let Some(session) = session {
             // If leaving fails, what this client holds is released when the process ends.

@@ -54,7 +54,8 @@ pub(crate) fn unless_refused<T>(result: Result<T, Failure>) -> Result<Option<T>,
 pub(crate) fn broken(at: impl Into<u64>) -> impl Fn(Failure) -> Fault {
     let at = at.into();
     move |failure| match failure {
-        Failure::Fault(fault @ Fault::Corrupt { .. }) => fault,
+        // One who is evicted in the middle of it may change nothing, also not to repair it.
+        Failure::Fault(fault @ (Fault::Corrupt { .. } | Fault::Evicted)) => fault,
         _ => Fault::corrupt(at, "a step that cannot be finished"),
     }
 }

@@ -48,6 +48,7 @@ mod private_copy;
 mod racing;
 mod scratch;
 mod second;
+pub mod signal_mask;
 mod system_call;
 mod thread_block;
 pub mod tuning;
@@ -92,7 +93,7 @@ pub use own_descriptors::with_own_descriptors;
 #[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 #[cfg(not(loom))]
-pub use private_copy::{MappedFileId, make_private};
+pub use private_copy::{Becomes, MappedFileId, cover, make_private};
 pub use scratch::{Scratch, ZeroIsValid};
 pub use second::RememberedSecond;
 pub use system_call::system_call;

@@ -140,8 +140,19 @@ fn each_mapping(each: &mut dyn FnMut(Row) -> bool) -> Result<(), Errno> {
     }
 }
 
-/// Makes every shared mapping of a file private. `holds_contents` says of a range that nobody may
-/// access whether its contents are wanted all the same. `unit`: what the file maps at least at
+/// What becomes of a shared mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Becomes {
+    /// It is as it was.
+    Shared,
+    /// A private copy.
+    Private,
+    /// Nothing that may be accessed.
+    Nothing,
+}
+
+/// Makes shared mappings of a file private. `becomes` says of a range of addresses, and whether
+/// they may be accessed at all, what is to become of it. `unit`: what the file maps at least at
 /// once.
 ///
 /// # Errors
@@ -154,15 +165,18 @@ fn each_mapping(each: &mut dyn FnMut(Row) -> bool) -> Result<(), Errno> {
 pub unsafe fn make_private(
     file: MappedFileId,
     unit: usize,
-    holds_contents: &dyn Fn(usize, usize) -> bool,
+    becomes: &dyn Fn(std::ops::Range<usize>, bool) -> Becomes,
 ) -> Result<(), Errno> {
-    let of_file = |row: &Row| row.file == file && row.is_shared();
+    let what = |row: &Row| match row.file == file && row.is_shared() {
+        true => becomes(row.start..row.end, !row.protection().is_empty()),
+        false => Becomes::Shared,
+    };
     let mut handles_stores = false;
     loop {
         let mut rows = [Row::NONE; 16];
         let mut count = 0;
         each_mapping(&mut |row| {
-            if of_file(&row) {
+            if what(&row) != Becomes::Shared {
                 rows[count] = row;
                 count += 1;
             }
@@ -176,21 +190,30 @@ pub unsafe fn make_private(
             handles_stores = true;
         }
         for row in &rows[..count] {
-            let is_wanted = row.protection().is_empty() && !holds_contents(row.start, row.end);
+            let bytes = row.end - row.start;
             // SAFETY: by this function's own contract.
-            unsafe { if is_wanted { empty(row)? } else { replace(row, unit)? } };
+            unsafe {
+                match what(row) {
+                    Becomes::Private => replace(row, unit)?,
+                    _ => cover(row.start, bytes)?,
+                }
+            }
         }
     }
 }
 
-/// Puts nothing in the place of a mapping.
-unsafe fn empty(row: &Row) -> Result<(), Errno> {
-    let start = std::ptr::with_exposed_provenance_mut(row.start);
+/// Puts what may not be accessed in the place of whatever is mapped in a range.
+///
+/// # Errors
+/// What mmap(2) says.
+///
+/// # Safety
+/// Nobody accesses the range any more.
+pub unsafe fn cover(start: usize, bytes: usize) -> Result<(), Errno> {
+    let at = std::ptr::with_exposed_provenance_mut(start);
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-    // SAFETY: the caller's contract: nobody accesses the range.
-    unsafe {
-        rustix::mm::mmap_anonymous(start, row.end - row.start, ProtFlags::empty(), flags)?;
-    }
+    // SAFETY: by this function's own contract.
+    unsafe { rustix::mm::mmap_anonymous(at, bytes, ProtFlags::empty(), flags)? };
     Ok(())
 }
 

@@ -11,7 +11,7 @@ const NO_COUNTERS: [(&str, &str); 26] = [
     (
         "DomainSlot",
         "state boot_id pid_namespace renewed agent name address rates agent_words born notify heard \
-         spare",
+         drained spare",
     ),
     // The epoch is a copy of its domain's.
     (

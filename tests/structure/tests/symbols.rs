@@ -37,10 +37,17 @@ fn groups(header: &str) -> Vec<(BTreeSet<String>, Vec<String>)> {
     groups
 }
 
+/// vshmem.h, and the one that it includes.
+fn headers() -> String {
+    ["vshmem.h", "vshmem_team.h"]
+        .map(|name| text(&format!("crates/vshmem_capi/include/{name}")))
+        .concat()
+}
+
 /// A new function needs an example, in a program that its man page names and that a test runs.
 #[test]
 fn each_call_of_the_header_has_an_example_that_its_page_names_and_a_test_runs() {
-    let header = text("crates/vshmem_capi/include/vshmem.h");
+    let header = headers();
     let makefile = text("examples/Makefile");
     let built = makefile.lines().find_map(|line| line.strip_prefix("LIBRARY = ")).unwrap();
     let check = text("examples/library/check.sh");
@@ -69,7 +76,7 @@ fn each_call_of_the_header_has_an_example_that_its_page_names_and_a_test_runs() 
 
 #[test]
 fn each_call_of_the_header_is_exported_with_a_version_and_nothing_else_is() {
-    let header = text("crates/vshmem_capi/include/vshmem.h");
+    let header = headers();
     let declared = calls_of_code(&header);
     let declared: BTreeSet<&str> = declared.iter().map(String::as_str).collect();
     assert!(declared.len() > 50, "the header's calls are not found: {declared:?}");

@@ -52,7 +52,7 @@ pub struct Join {
 const LEAVE_EXAMPLES: &str = "\
 Examples:
   vshmem pool leave job7               in a guest: then the device can be unplugged
-  vshmem pool leave job7 --within 5    whoever has not parted after 5 seconds is named, and evicted";
+  vshmem pool leave job7 --within 5    what has not parted after 5 seconds is named, and evicted";
 
 const DRAIN_EXAMPLES: &str = "\
 Examples:

@@ -185,6 +185,15 @@ impl Client {
     /// # Errors
     /// EIO when the pool is corrupt; ENOMEM when there is no thread slot to work from.
     pub fn leave(self) -> Result<(), Errno> {
+        self.part()
+    }
+
+    /// As [`Client::leave`], for a process that keeps the tables mapped for a moment, or a private
+    /// copy of them: it makes no further call for the pool.
+    ///
+    /// # Errors
+    /// As [`Client::leave`].
+    pub fn part(&self) -> Result<(), Errno> {
         answer(self.pool(), leave::leave(&self.context))
     }
 

@@ -61,6 +61,8 @@ pub(crate) fn sleep_at_queue(
 ) -> Result<Woken, Failure> {
     let recover = || match recover_queue(context, lock_context, queue) {
         Ok(()) => Ok(()),
+        // Its domain was evicted, or left, in the middle.
+        Err(Failure::Fault(Fault::Evicted)) => Err(Fault::Evicted),
         Err(_) => Err(Fault::corrupt(queue.slot, "a queue that cannot be served")),
     };
     sleep::sleep_in_wait_queue(

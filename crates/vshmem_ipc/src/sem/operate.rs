@@ -329,6 +329,8 @@ fn sleep_at_set(call: &Call<'_>, has_spun: bool) -> Result<Woken, Failure> {
     // the rest.
     let recover = || match serve::recover_set(context, &lock_context, set) {
         Ok(()) => Ok(()),
+        // Its domain was evicted, or left, in the middle.
+        Err(Failure::Fault(Fault::Evicted)) => Err(Fault::Evicted),
         Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
     };
     let wait_queue = set.wait_queue();

@@ -4,10 +4,11 @@
 //! SIGURG: a process that does not expect it ignores it. A program may have a handler of its own
 //! for it, or ignore it: the library has the signal first, and hands on what was not meant for it.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::c_int;
-use vshmem_mem::MappedFileId;
+use vshmem_mem::{Becomes, MappedFileId};
 use vshmem_session::Session;
 
 use crate::attached::attach_table::{self, Changing};
@@ -64,11 +65,15 @@ fn make_mappings_private(session: &Session) -> Result<(), vshmem_ipc::Errno> {
     }
     let unit = usize::try_from(session.link().capabilities().page_bytes).unwrap_or(1);
     let file = MappedFileId::of_words(words);
+    // What nobody may access is of use only where the program has closed it itself.
+    let becomes =
+        |range: Range<usize>, is_open| match is_open || pieces::touches(range.start, range.len()) {
+            true => Becomes::Private,
+            false => Becomes::Nothing,
+        };
     // SAFETY: the attach table is ours alone, and so all that maps or unmaps the pool waits. The
     // pool's tables say that this client makes no changes any more, and so does their copy.
-    unsafe {
-        vshmem_mem::make_private(file, unit, &|start, end| pieces::touches(start, end - start))
-    }?;
+    unsafe { vshmem_mem::make_private(file, unit, &becomes) }?;
     if is_first {
         log::line(
             "vshmem: this domain has left the pool: what was attached is private to this process \

@@ -24,8 +24,9 @@ use crate::attached::addresses::drop_mapping;
 use crate::attached::pieces;
 use crate::next::system_call;
 use crate::object_descriptors::open;
-use crate::session::{exit, signal_mask};
+use crate::session::exit;
 use crate::{errno, process};
+use vshmem_mem::signal_mask;
 
 /// Runs an exec with nothing attached.
 pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {

@@ -12,8 +12,8 @@ use vshmem_ipc::{Client, Errno};
 use vshmem_mem::unless_confined;
 
 use crate::next::system_call;
-use crate::session::signal_mask;
 use crate::{errno, process};
+use vshmem_mem::signal_mask;
 
 /// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in
 /// its parent's memory, nor for one unknown.

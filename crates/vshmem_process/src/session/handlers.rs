@@ -36,8 +36,9 @@ use libc::{c_int, c_ulong, c_void, siginfo_t};
 
 use crate::attached::attach_table;
 use crate::next;
-use crate::session::{departure, exec, signal_mask, thread_words};
+use crate::session::{departure, exec, thread_words};
 use crate::{errno, process};
+use vshmem_mem::signal_mask;
 
 /// Signals there are (_NSIG).
 const SIGNALS: usize = 65;

@@ -26,6 +26,5 @@ pub mod load;
 pub mod outside;
 pub mod reap;
 pub mod route;
-pub mod signal_mask;
 pub mod soft_limits;
 pub mod thread_words;

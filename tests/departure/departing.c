@@ -1,6 +1,6 @@
 /* A program whose domain leaves the pool while it runs: threads that store to a segment all the
  * time and check what they have stored, and threads that sleep in semop and msgrcv. What comes of
- * it is printed on SIGTERM. Usage: departing KEY. */
+ * it is printed on SIGTERM. Usage: departing KEY [deaf]; one that is deaf blocks all signals. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,6 +34,8 @@ static void end(int signal)
 static void *store(void *argument)
 {
 	volatile uint64_t *words = memory + (size_t)argument * WORDS;
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = 0;
 	for (uint64_t round = 1; !is_over; round++) {
 		for (size_t i = 0; i < WORDS; i++) {
 			if (words[i] != round - 1)
@@ -100,6 +102,12 @@ int main(int count, char **words)
 	held.sem_op = -1;
 	held.sem_flg = 0;
 	semop(set, &held, 1);
+	if (count > 2) { /* Nobody can tell this process to part. */
+		sigset_t all;
+		sigfillset(&all);
+		sigdelset(&all, SIGTERM);
+		pthread_sigmask(SIG_SETMASK, &all, NULL);
+	}
 	pthread_t threads[STORERS + 2];
 	for (size_t i = 0; i < STORERS; i++)
 		pthread_create(&threads[i], NULL, store, (void *)i);

@@ -1,7 +1,7 @@
 //! The calling thread's mask of signals, by a system call instruction: the library's own, in
 //! handlers too.
 
-use vshmem_mem::system_call;
+use crate::system_call;
 
 /// Sets the mask and returns the one before it; `None` where a filter refuses that.
 pub fn set(mask: u64) -> Option<u64> {
