@@ -48,11 +48,11 @@ until [ "$(device)" ]; do usleep 100000; done
 # To the kernel's log, which writes to the serial line without interrupts: a restored machine may have lost the one that is waited for.
 say() { echo "<2>GUEST $*" >/dev/kmsg; }
 while :; do
-	if ! [ "$(device)" ]; then
-		say "the pool's device is gone"
-		until [ "$(device)" ]; do usleep 100000; done
-		say "the pool's device is there: $(vshmem pool join "$(device)" 2>&1)"
-	fi
+	# One that was gone is another one, however short that was.
+	until [ "$(device)" ]; do usleep 100000; done
+	node=$(stat -c %i "$(device)")
+	[ "$node" = "${known:=$node}" ] || say "the pool's device is there: $(vshmem pool join "$(device)" 2>&1)"
+	known=$node
 	say "$(vshmem run --pool "$(device)" --share all,posix -- /bin/$PROGRAM $DOES $TOKEN 2>&1 | tr '\n' ' ' | cut -c1-700)"
 	for line in 'has a copy of the pool' 'a copy of this machine is a member'; do
 		dmesg | grep -q "$line" && say "the kernel's log: $line"

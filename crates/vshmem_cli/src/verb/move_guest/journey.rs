@@ -151,6 +151,11 @@ impl<'a> Journey<'a> {
         let Some(device) = self.device.as_ref().filter(|device| device.kind != Device::Dax) else {
             return "It goes on here.".into();
         };
+        if device.kind == Device::Doorbell && !is_hardware(&mut self.here) {
+            return format!(
+                "It goes on here, without pool {name}: an emulated QEMU that a doorbell was taken from goes on waiting for it, and may not survive another one. Start the guest anew, or move it."
+            );
+        }
         let id = match device.id.as_str() {
             "" => format!("vshmem-{name}"),
             id => id.to_owned(),
@@ -221,6 +226,11 @@ impl<'a> Journey<'a> {
         }
         dax::require_other_file(device, pool, there).map(|_| ())
     }
+}
+
+/// Whether the guest's CPUs are real ones (KVM), and a doorbell is rung by its kernel.
+fn is_hardware(qmp: &mut Qmp) -> bool {
+    qmp.ask("query-kvm").is_ok_and(|kvm| kvm.get("enabled") == Some(&Value::Bool(true)))
 }
 
 /// The one device that shows the pool.
