@@ -1,4 +1,5 @@
-/* For moved_guest: two processes pass a number on to each other by all four ways at once, and count it.
+/* For moved_guest: two processes pass a number on to each other by all four ways at once,
+ * and count it.
  *   relay pass NUMBER NEXT   takes what is given to NUMBER, and gives one more to NEXT, until
  *                            it is stopped; says how often, and how often something was wrong
  *   relay start NUMBER       gives the first

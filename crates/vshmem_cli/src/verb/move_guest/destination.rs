@@ -27,8 +27,8 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Refuses one that could not take the guest, or not the pool. `left`: the device that the guest
-    /// has on the other side, if it is still there.
+    /// Refuses one that could not take the guest, or not the pool. `left`: the device that the
+    /// guest has on the other side, if it is still there.
     pub fn prepare(
         socket: &Path,
         pool: HostPool,
@@ -55,8 +55,8 @@ impl Destination {
         Ok(Self { qmp, socket: quoted(&shown.to_string()), pool, device, bus })
     }
 
-    /// Has it listen if it was started with `-incoming defer`. With `-incoming URI` it does already,
-    /// and refuses; if it does not listen at all, the guest does not get there, and is told so.
+    /// Has it listen if it was started with `-incoming defer`. With `-incoming URI` it does
+    /// already, and refuses; if it does not listen at all, the guest does not get there.
     pub fn listen(&mut self, at: &str) {
         let _ = self.qmp.ask_with("migrate-incoming", &json!({ "uri": at }));
     }

@@ -21,8 +21,8 @@ pub struct Move {
     /// libvirt.
     #[arg(long, value_name = "URI")]
     pub to: String,
-    /// The monitor of the QEMU that waits for it with `-incoming`, on this host: the pool is plugged
-    /// in there. Without it do that on the other host, with `vshmem pool plug`.
+    /// The monitor of the QEMU that waits for it with `-incoming`, on this host: the pool is
+    /// plugged in there. Without it do that on the other host, with `vshmem pool plug`.
     #[arg(long, value_name = "SOCKET")]
     pub qmp_to: Option<PathBuf>,
     /// The pool that it is given there. Without: the same.
@@ -57,10 +57,10 @@ Examples:
   vshmem move pmem7 --same-host --qmp /run/guest2.qmp --to unix:/run/m --qmp-to /run/new.qmp
   vshmem move job7 guest2 --virsh guest2 --to qemu+ssh://other/system
 
-Run it on the host, as whoever runs the guest. The other QEMU is started as the first was, without
-the device of the pool, and with `-incoming defer` or `-incoming URI`; on a q35 machine the device is
-behind a pcie-root-port, and the other QEMU has the same one. If a step fails, the device is plugged
-back, and a sentence says what to do.";
+Run it on the host, as the user who runs the guest. The other QEMU is started as the first was,
+without the device of the pool, and with `-incoming defer` or `-incoming URI`; on a q35 machine the
+device is behind a pcie-root-port, and the other QEMU has the same one. If a step fails, the device
+is plugged back, and a sentence says what to do.";
 
 impl Move {
     /// How long the guest's kernel may take to give up the device.
