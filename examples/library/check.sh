@@ -57,8 +57,8 @@ check "a picture of two halves" drawn
 # In a domain of its own.
 departed() {
 	unshare --pid --mount --fork --kill-child --mount-proc bash -c '
-		"$0" "$2" & until "$1" ls --pool "$2" --json | grep -q "\"command\": \"departure\""; do sleep 0.1; done
-		"$1" pool leave "$2" >/dev/null; wait $!' "$build/departure" "$vshmem" $pool
+		rm -f "$0.out"; "$0" "$2" >"$0.out" & until grep -qs waiting "$0.out"; do sleep 0.1; done
+		"$1" pool leave "$2" >/dev/null; wait $!; cat "$0.out"' "$build/departure" "$vshmem" $pool
 }
 if unshare --pid --mount --fork true 2>/dev/null; then
 	parted() { [[ $(departed) == *"written before, and after; hold: Identifier removed"* ]]; }

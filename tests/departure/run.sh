@@ -11,7 +11,8 @@ if ! unshare --pid --mount --fork true 2>/dev/null; then
 fi
 boxes=()
 finish() {
-	kill "${boxes[@]}" 2>/dev/null
+	# unshare lets no other signal end it, and everything in the namespaces ends with it.
+	kill -KILL "${boxes[@]}" 2>/dev/null
 	wait 2>/dev/null
 	"$vshmem" pool rm "$pool" --force >/dev/null 2>&1
 	rm -rf "$work"

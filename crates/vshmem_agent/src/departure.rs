@@ -5,12 +5,14 @@
 //! killed, and another one goes on. That a process has parted is what the kernel says of its
 //! mappings, and nothing that a member could write.
 
+use std::cell::Cell;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use vshmem_ipc::Client;
-use vshmem_link::{MappedFile, proc_is_own};
+use vshmem_link::{MappedFile, proc_is_own, process_numbers, status_words};
 use vshmem_session::Session;
 
 /// How long processes are given between two steps.
@@ -39,6 +41,8 @@ pub struct Holder {
 pub struct Departure<'a> {
     this_client: &'a Client,
     pool: MappedFile,
+    /// The clients are quarantined: doing that once more wakes all waiters of the pool again.
+    has_departed: Cell<bool>,
 }
 
 impl<'a> Departure<'a> {
@@ -52,7 +56,8 @@ impl<'a> Departure<'a> {
         }
         let this_client = session.client();
         let tables = this_client.pool().map().start().as_ptr().addr();
-        Ok(Self { this_client, pool: MappedFile::at(tables)? })
+        let pool = MappedFile::at(tables)?;
+        Ok(Self { this_client, pool, has_departed: Cell::new(false) })
     }
 
     /// Does what can be done now. To be called again soon while processes hold the pool.
@@ -75,7 +80,9 @@ impl<'a> Departure<'a> {
     /// # Errors
     /// As [`Departure::step`].
     pub fn part(&self) -> Result<Progress, Errno> {
-        self.this_client.depart()?;
+        if !self.has_departed.get() {
+            self.has_departed.set(self.this_client.depart()?);
+        }
         let holders = self.holders()?;
         if !holders.is_empty() {
             return Ok(Progress::Waits(holders));
@@ -139,25 +146,21 @@ fn tell(pid: u32) -> &'static str {
 /// Whether a thread of a process blocks a signal. One that does it for the moment is asked again.
 fn blocks(pid: u32, signal: Signal) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|task| status_word(&task.path().join("status"), "SigBlk:")).any(|word| {
+    tasks.filter_map(|task| last_word(&task.path(), "SigBlk:")).any(|word| {
         u64::from_str_radix(&word, 16).is_ok_and(|mask| mask >> (signal.as_raw() - 1) & 1 != 0)
     })
 }
 
-/// The word behind a name in a file of /proc; the last one, if it is followed by several.
-fn status_word(path: &std::path::Path, name: &str) -> Option<String> {
-    let status = std::fs::read(path).ok()?;
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().last().map(str::to_owned)
+/// The last word behind a name in the `status` of a process or thread.
+fn last_word(folder: &Path, name: &str) -> Option<String> {
+    status_words(&std::fs::read(folder.join("status")).ok()?, name)?.pop()
 }
 
 /// The processes of this PID namespace: those of others below have a number there as well.
 fn pids_of_domain() -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let innermost = status_word(&entry.path().join("status"), "NSpid:")?;
-        (innermost == pid.to_string()).then_some(pid)
-    })
+    let is_own = |pid: &u32| {
+        let innermost = last_word(Path::new(&format!("/proc/{pid}")), "NSpid:");
+        innermost == Some(pid.to_string())
+    };
+    process_numbers().filter(is_own)
 }

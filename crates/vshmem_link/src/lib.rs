@@ -60,7 +60,7 @@ pub use namespace::{Sighting, sight};
 pub use peer::peer_groups;
 pub use process::{
     Life, ProcessFacts, command_name, is_same_start, proc_is_own, process_exists, process_facts,
-    process_start,
+    process_numbers, process_start, status_words,
 };
 pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::domain::{INITIAL_PID_NAMESPACE, pid_namespace};
-use crate::process::{proc_is_own, start_in};
+use crate::process::{proc_is_own, start_in, status_words};
 
 /// What was seen of a PID namespace.
 #[derive(Debug)]
@@ -108,16 +108,9 @@ fn is_init(pid: Pid) -> bool {
             return !gone.contains(&error.raw_os_error());
         }
     };
-    let Some(line) = status.split(|&byte| byte == b'\n').find(|line| line.starts_with(b"NSpid:"))
-    else {
-        // A kernel without PID namespaces.
-        return false;
-    };
-    let pids: Vec<&[u8]> = line[b"NSpid:".len()..]
-        .split(|byte| byte.is_ascii_whitespace())
-        .filter(|pid| !pid.is_empty())
-        .collect();
-    pids.len() > 1 && pids.last() == Some(&&b"1"[..])
+    // None in a kernel without PID namespaces.
+    let pids = status_words(&status, "NSpid:").unwrap_or_default();
+    pids.len() > 1 && pids.last().is_some_and(|innermost| innermost == "1")
 }
 
 #[cfg(test)]

@@ -104,6 +104,20 @@ pub fn process_exists(pid: u32) -> bool {
     Life::of(pid, 0).goes_on()
 }
 
+/// The numbers that /proc shows processes under, as this process sees them.
+pub fn process_numbers() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The words behind a name, colon and all, in a `status` of /proc.
+#[must_use]
+pub fn status_words(status: &[u8], name: &str) -> Option<Vec<String>> {
+    let status = String::from_utf8_lossy(status);
+    let words = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(words.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
 /// Name of the program that a process of this PID namespace runs.
 #[must_use]
 pub fn command_name(pid: u32) -> Option<String> {

@@ -39,6 +39,19 @@ impl MappedFileId {
         Self { major: device >> 32, minor: device & u32::MAX as u64, inode }
     }
 
+    /// Of the file with these numbers.
+    #[must_use]
+    pub fn new(device: u64, inode: u64) -> Self {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        Self { major: major.into(), minor: minor.into(), inode }
+    }
+
+    /// Of a line of a `maps` of /proc.
+    #[must_use]
+    pub fn of_line(line: &[u8]) -> Option<Self> {
+        Row::parse(line).map(|row| row.file)
+    }
+
     /// Of what is mapped at an address of this process.
     ///
     /// # Errors

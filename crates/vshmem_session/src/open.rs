@@ -68,8 +68,8 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_to_leave(link: Box<dyn Link>) -> Result<Self, SessionError> {
-        let process = Process { start: 0, ..this_process() };
-        Self::join_as(link, own_domain()?, process, WaitPolicy::default(), Entry::Leaver)
+        let waits = WaitPolicy::default();
+        Self::join_as(link, own_domain()?, beside_this_process(), waits, Entry::Leaver)
     }
 
     /// As [`Session::join_with`], as a client beside the one that this process may be already: that
@@ -78,10 +78,7 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_beside(link: Box<dyn Link>, waits: WaitPolicy) -> Result<Self, SessionError> {
-        // The start time is given as unknown, so that this client is not taken for the process's
-        // other one. An unknown start time is not compared.
-        let process = Process { start: 0, ..this_process() };
-        Self::join_as(link, own_domain()?, process, waits, Entry::User)
+        Self::join_as(link, own_domain()?, beside_this_process(), waits, Entry::User)
     }
 
     fn join_as(
@@ -207,6 +204,12 @@ pub fn is_gone(pid: u32, start: u64) -> bool {
 pub fn this_process() -> Process {
     let facts = process_facts();
     Process { pid: facts.pid, start: facts.start, uid: facts.uid }
+}
+
+/// This process, as a client beside the one that it may be already. The start time is given as
+/// unknown, so that it is not taken for that one: an unknown start time is not compared.
+fn beside_this_process() -> Process {
+    Process { start: 0, ..this_process() }
 }
 
 impl Session {

@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
-use vshmem_link::Region;
+use vshmem_link::{Region, process_numbers};
 
-use super::processes::{command, pids};
+use super::processes::command;
 
 /// A container that has the pool's file mounted.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn with_file(file: &Region, path: &Path) -> Vec<Container> {
     let own = mounts_of("self");
     // One process of each mount namespace: the first one.
     let mut namespaces: BTreeMap<PathBuf, u32> = BTreeMap::new();
-    for pid in pids() {
+    for pid in process_numbers() {
         let Some(namespace) = mounts_of(&pid.to_string()) else { continue };
         let first = namespaces.entry(namespace).or_insert(pid);
         *first = pid.min(*first);

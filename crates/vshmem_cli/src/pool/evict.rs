@@ -47,12 +47,7 @@ impl Evict {
         let row = match choose(&pool, &self.name, &self.domain)? {
             Some(row) => row,
             None if self.if_there => return Ok(ExitCode::SUCCESS),
-            None => {
-                return failed(format!(
-                    "pool {}: it has no domain {:?}. `vshmem ls --pool {0}` shows those it has",
-                    self.name, self.domain
-                ));
-            }
+            None => return no_such_domain(&self.name, &self.domain),
         };
         let shown = show::sanitized(&row.name);
         if is_here(&row) {
@@ -94,6 +89,13 @@ impl Evict {
         })?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A domain was named that the pool does not have.
+pub(super) fn no_such_domain<T>(name: &str, domain: &str) -> Result<T, Failure> {
+    failed(format!(
+        "pool {name}: it has no domain {domain:?}. `vshmem ls --pool {name}` shows those it has"
+    ))
 }
 
 /// The domain that is meant: by name the one that is alive, else the one that still holds

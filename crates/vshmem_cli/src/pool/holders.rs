@@ -1,9 +1,9 @@
 //! Processes of this machine that have a pool's file mapped and are no clients of it: virtual
 //! machine monitors, whose guests have the pool as a device.
 
-use vshmem_link::{MappedFile, Region};
+use vshmem_link::{MappedFile, Region, process_numbers};
 
-use super::processes::{command, pids};
+use super::processes::command;
 
 /// A process that has the file mapped.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl std::fmt::Display for Holder {
 /// a container's processes are clients, their domain says so.
 pub fn holders(file: &Region, known: &[u32]) -> Vec<Holder> {
     let mapped = MappedFile::new(file.device, file.inode);
-    let mut found: Vec<Holder> = pids()
+    let mut found: Vec<Holder> = process_numbers()
         .filter(|pid| !known.contains(pid) && *pid != std::process::id())
         .filter(|pid| mapped.is_mapped_by(*pid))
         .map(|pid| Holder { pid, command: command(pid) })

@@ -11,7 +11,7 @@ use vshmem_link::{Link, command_name};
 use vshmem_session::{Session, find, open_pool};
 use vshmem_wire::DomainState;
 
-use super::evict::choose;
+use super::evict::{choose, no_such_domain};
 use crate::failure::{Failure, Outcome, failed, unreadable};
 use crate::here::is_here;
 use crate::show;
@@ -145,10 +145,7 @@ impl Drain {
         require_right(link.as_ref(), &self.name, "a domain leaves it")?;
         let pool = open_pool(link.as_ref())?;
         let Some(row) = choose(&pool, &self.name, &self.domain)? else {
-            return failed(format!(
-                "pool {}: it has no domain {:?}. `vshmem ls --pool {0}` shows those it has",
-                self.name, self.domain
-            ));
+            return no_such_domain(&self.name, &self.domain);
         };
         if is_here(&row) {
             return failed(format!(

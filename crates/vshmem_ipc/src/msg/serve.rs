@@ -8,7 +8,7 @@ use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, load_value};
 use vshmem_wire::{MsgSlot, ObjectState, WaitState, field};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::{Failure, broken};
 use crate::memory::change;
 use crate::msg::list::{find, retry, wake_senders};
 use crate::msg::message::Search;
@@ -59,12 +59,7 @@ pub(crate) fn sleep_at_queue(
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> Result<Woken, Failure> {
-    let recover = || match recover_queue(context, lock_context, queue) {
-        Ok(()) => Ok(()),
-        // Its domain was evicted, or left, in the middle.
-        Err(Failure::Fault(Fault::Evicted)) => Err(Fault::Evicted),
-        Err(_) => Err(Fault::corrupt(queue.slot, "a queue that cannot be served")),
-    };
+    let recover = || recover_queue(context, lock_context, queue).map_err(broken(queue.slot));
     sleep::sleep_in_wait_queue(
         context,
         slot_guard,

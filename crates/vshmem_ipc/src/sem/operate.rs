@@ -10,7 +10,7 @@ use vshmem_sync::{Fault, LockContext, Polled, SlotGuard, Txn};
 use vshmem_wire::{INLINE_OPS, Operation, SemSlot, SemaphoreWait, ThreadSlot, WaitKind, field};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::{Failure, broken};
 use crate::memory::chunks;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::ObjectSlot;
@@ -327,12 +327,7 @@ fn sleep_at_set(call: &Call<'_>, has_spun: bool) -> Result<Woken, Failure> {
     let lock_context = context.lock_context_of(slot_guard);
     // A thread may have died after it changed the set and before it served the waiters: this does
     // the rest.
-    let recover = || match serve::recover_set(context, &lock_context, set) {
-        Ok(()) => Ok(()),
-        // Its domain was evicted, or left, in the middle.
-        Err(Failure::Fault(Fault::Evicted)) => Err(Fault::Evicted),
-        Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
-    };
+    let recover = || serve::recover_set(context, &lock_context, set).map_err(broken(set.slot));
     let wait_queue = set.wait_queue();
     let woken = sleep::sleep_in_wait_queue(
         context,

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_char, c_int};
 use vshmem_ipc::{Client, Suspended};
-use vshmem_mem::unless_confined;
+use vshmem_mem::{signal_mask, unless_confined};
 
 use crate::attached::addresses::drop_mapping;
 use crate::attached::pieces;
@@ -26,7 +26,6 @@ use crate::next::system_call;
 use crate::object_descriptors::open;
 use crate::session::exit;
 use crate::{errno, process};
-use vshmem_mem::signal_mask;
 
 /// Runs an exec with nothing attached.
 pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {

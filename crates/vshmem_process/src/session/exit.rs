@@ -9,11 +9,10 @@
 
 use libc::c_int;
 use vshmem_ipc::{Client, Errno};
-use vshmem_mem::unless_confined;
+use vshmem_mem::{signal_mask, unless_confined};
 
 use crate::next::system_call;
 use crate::{errno, process};
-use vshmem_mem::signal_mask;
 
 /// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in
 /// its parent's memory, nor for one unknown.

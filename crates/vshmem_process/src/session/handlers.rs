@@ -29,16 +29,15 @@
 //! | a client's slot guards | claimed by one word; a handler takes another slot guard, and takes over locks of its own thread |
 //! | a client's chunk cache, hints, spin, reported sizes | one word each, swapped, or checked before use |
 
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use libc::{c_int, c_ulong, c_void, siginfo_t};
+use vshmem_mem::signal_mask;
 
 use crate::attached::attach_table;
 use crate::next;
 use crate::session::{departure, exec, thread_words};
 use crate::{errno, process};
-use vshmem_mem::signal_mask;
 
 /// Signals there are (_NSIG).
 const SIGNALS: usize = 65;
@@ -178,9 +177,13 @@ fn ours() -> usize {
 /// Whether [`departure::NOTICE`] comes by here whatever the program does on it.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 
+fn is_watched() -> bool {
+    IS_WATCHED.load(Ordering::SeqCst)
+}
+
 /// Has [`departure::NOTICE`] come by here from now on.
 pub fn watch_for_notice() {
-    if IS_WATCHED.swap(true, SeqCst) {
+    if IS_WATCHED.swap(true, Ordering::SeqCst) {
         return;
     }
     let call = |action: *const libc::sigaction, before: *mut libc::sigaction| {
@@ -288,7 +291,7 @@ pub fn install<A: Action>(
             result
         }
         // That signal comes by here whatever the program does on it.
-        None if action.is_some() && signal == departure::NOTICE && IS_WATCHED.load(SeqCst) => {
+        None if action.is_some() && signal == departure::NOTICE && is_watched() => {
             handler.store(action.map_or(libc::SIG_DFL, Action::handler), Ordering::Release);
             call(std::ptr::null(), before)
         }

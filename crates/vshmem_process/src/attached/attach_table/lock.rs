@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
 use rustix::thread::futex;
+use vshmem_mem::signal_mask;
 
 use super::slots::{self, PAUSED};
 
@@ -45,21 +46,6 @@ thread_local! {
 
 fn me() -> usize {
     IN_SLOT.with(|cell| std::ptr::from_ref(cell).addr())
-}
-
-/// Blocks all signals, those of libc's own included, and says which were blocked before.
-fn block_signals() -> u64 {
-    set_signals(libc::SIG_SETMASK, u64::MAX)
-}
-
-fn set_signals(how: libc::c_int, mask: u64) -> u64 {
-    let mut before = 0_u64;
-    // SAFETY: both sets are of the eight bytes whose size the call gets.
-    unsafe {
-        let (new, old) = (&raw const mask, &raw mut before);
-        libc::syscall(libc::SYS_rt_sigprocmask, how as usize, new, old, size_of::<u64>());
-    }
-    before
 }
 
 /// How often pieces have been changed or attached so far.
@@ -266,7 +252,7 @@ impl Changing {
         if OWNER.load(Ordering::Relaxed) == me {
             return Self { mask: None };
         }
-        let mask = block_signals();
+        let mask = signal_mask::block_all().unwrap_or(0);
         seize(me);
         CHANGES.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::Release);
@@ -279,14 +265,14 @@ impl Drop for Changing {
         if let Some(mask) = self.mask {
             CHANGES.fetch_add(1, Ordering::AcqRel);
             release();
-            set_signals(libc::SIG_SETMASK, mask);
+            signal_mask::set(mask);
         }
     }
 }
 
 /// Locks the attach table for the duration of a fork. No signal comes meanwhile.
 pub fn hold_for_fork() {
-    let mask = block_signals();
+    let mask = signal_mask::block_all().unwrap_or(0);
     MASK_AT_FORK.set(mask);
     seize(me());
 }
@@ -294,7 +280,7 @@ pub fn hold_for_fork() {
 /// The fork is over, in the parent or with [`begin_child`] in the child.
 pub fn release_after_fork() {
     release();
-    set_signals(libc::SIG_SETMASK, MASK_AT_FORK.get());
+    signal_mask::set(MASK_AT_FORK.get());
 }
 
 /// In a new child, locks that other threads held are free.
