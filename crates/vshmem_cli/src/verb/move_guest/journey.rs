@@ -34,6 +34,7 @@ impl<'a> Journey<'a> {
     pub fn prepare(asked: &'a Move, pool: HostPool, socket: &Path) -> Result<Self, Failure> {
         let mut here = Qmp::connect(socket).or_else(failed)?;
         let socket = quoted(&socket.display().to_string());
+        require_here(&mut here, &pool, &socket)?;
         let device = device(asked, &pool, &mut here)?;
         let there = match &asked.qmp_to {
             None => None,
@@ -226,6 +227,17 @@ impl<'a> Journey<'a> {
         }
         dax::require_other_file(device, pool, there).map(|_| ())
     }
+}
+
+/// Refuses a guest that is at the other end already: this command was broken off, say.
+fn require_here(qmp: &mut Qmp, pool: &HostPool, socket: &str) -> Result<(), Failure> {
+    if status(qmp).or_else(failed)? != "postmigrate" {
+        return Ok(());
+    }
+    failed(format!(
+        "the guest has moved already, or was saved: its status is \"postmigrate\". Where it runs now, `vshmem pool plug {} --qmp SOCKET` gives it a pool; if it shall go on here, `cont` in QEMU's monitor, and `vshmem pool plug {0} --qmp {socket}`",
+        pool.name
+    ))
 }
 
 /// Whether the guest's CPUs are real ones (KVM), and a doorbell is rung by its kernel.
