@@ -70,6 +70,12 @@ impl Qmp {
         }
     }
 
+    /// What QEMU is doing: running, inmigrate, postmigrate...
+    pub fn status(&mut self) -> Result<String, String> {
+        let status = self.ask("query-status")?;
+        Ok(status.get("status").and_then(Value::as_str).unwrap_or_default().to_owned())
+    }
+
     /// A property of an object of QEMU's.
     pub fn property(&mut self, path: &str, property: &str) -> Result<Value, String> {
         self.ask_with("qom-get", &json!({ "path": path, "property": property }))

@@ -81,8 +81,10 @@ fn a_device_that_cannot_be_unplugged_or_plugged_in_is_refused_before_anything_is
     moves(&here, &["--qmp-to", &there.socket, "--same-host"], &["Without --same-host"]);
     moves(&there, &[], &["no device of the guest shows it", "--drained"]);
     refusal(&["pool", "plug", name, "--qmp", &here.socket], &["has it already"]);
-    expect(0, &["pool", "plug", name, "--qmp", &there.socket]);
-    refusal(&["pool", "plug", name, "--qmp", &there.socket], &["has it already"]);
+    refusal(&["pool", "plug", name, "--qmp", &there.socket], &["waits for a guest"]);
+    let running = Qemu::start(&place, "running", PORT);
+    expect(0, &["pool", "plug", name, "--qmp", &running.socket]);
+    refusal(&["pool", "plug", name, "--qmp", &running.socket], &["has it already"]);
 }
 
 #[test]

@@ -49,6 +49,13 @@ impl Plug {
             ));
         }
         let mut qmp = Qmp::connect(&self.qmp).or_else(failed)?;
+        // A guest that arrives later would not know of the device.
+        if qmp.status().or_else(failed)? == "inmigrate" {
+            return failed(format!(
+                "pool {}: this QEMU waits for a guest, which is not there yet. Plug the pool in when it runs (`query-status` in QEMU's monitor says so)",
+                pool.name
+            ));
+        }
         if let Some(device) = GuestDevice::all(&mut qmp, &pool, None).or_else(failed)?.first() {
             return failed(format!(
                 "pool {}: the guest has it already, as {} at {}. In the guest, `vshmem pool ls` shows it",

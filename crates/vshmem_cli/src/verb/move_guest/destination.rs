@@ -36,7 +36,7 @@ impl Destination {
     ) -> Result<Self, Failure> {
         let shown = socket.display();
         let mut qmp = Qmp::connect(socket).or_else(failed)?;
-        let status = status(&mut qmp).or_else(failed)?;
+        let status = qmp.status().or_else(failed)?;
         if status != "inmigrate" {
             return failed(format!(
                 "{shown}: this QEMU waits for no guest, its status is {status:?}. Start it with `-incoming defer` or `-incoming URI`"
@@ -83,7 +83,7 @@ impl Destination {
     /// Waits until the guest is there.
     pub fn arrive(&mut self) -> Result<(), String> {
         let end = Instant::now() + ARRIVING;
-        while status(&mut self.qmp)? == "inmigrate" {
+        while self.qmp.status()? == "inmigrate" {
             if Instant::now() > end {
                 return Err(format!("it is not there after {} s", ARRIVING.as_secs()));
             }
@@ -96,12 +96,6 @@ impl Destination {
     pub fn pool(&self) -> &HostPool {
         &self.pool
     }
-}
-
-/// What a QEMU is doing.
-pub fn status(qmp: &mut Qmp) -> Result<String, String> {
-    let status = qmp.ask("query-status")?;
-    Ok(status.get("status").and_then(|word| word.as_str()).unwrap_or_default().to_owned())
 }
 
 /// Refuses a QEMU without the bus that the device is on, or with something on it.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vshmem_session::quoted;
 
 use super::dax;
-use super::destination::{Destination, status};
+use super::destination::Destination;
 use super::migration::migrate;
 use super::options::Move;
 use crate::again::again;
@@ -195,7 +195,7 @@ impl<'a> Journey<'a> {
                 "pool {name}: the guest has it as {driver} on bus {bus}, from which nothing can be unplugged while it runs. Start the guest with `-device pcie-root-port,id=rp0,chassis=1,pref64-reserve=SIZE`, with a SIZE that is not less than the pool's, and the device with `bus=rp0`"
             ));
         }
-        match status(&mut self.here).or_else(failed)?.as_str() {
+        match self.here.status().or_else(failed)?.as_str() {
             "running" => Ok(()),
             other => failed(format!(
                 "the guest's status is {other:?}, and its kernel has to run to give up the pool's device. Let it go on (`cont` in QEMU's monitor)"
@@ -231,7 +231,7 @@ impl<'a> Journey<'a> {
 
 /// Refuses a guest that is at the other end already: this command was broken off, say.
 fn require_here(qmp: &mut Qmp, pool: &HostPool, socket: &str) -> Result<(), Failure> {
-    if status(qmp).or_else(failed)? != "postmigrate" {
+    if qmp.status().or_else(failed)? != "postmigrate" {
         return Ok(());
     }
     failed(format!(

@@ -11,9 +11,12 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// How long it may take to break off.
 const BREAKING_OFF: Duration = Duration::from_secs(60);
 
-/// Sends it, and says what that took. A guest that has not moved goes on here.
+/// Sends it, and says what that took. One that is on its way already, by a command that was broken
+/// off, is waited for. A guest that has not moved goes on here.
 pub fn migrate(qmp: &mut Qmp, to: &str, limit: Duration) -> Result<String, String> {
-    qmp.ask_with("migrate", &json!({ "uri": to }))?;
+    if !is_under_way(&qmp.ask("query-migrate")?) {
+        qmp.ask_with("migrate", &json!({ "uri": to }))?;
+    }
     let mut end = Instant::now() + limit;
     let mut is_broken_off = false;
     loop {
@@ -36,6 +39,12 @@ pub fn migrate(qmp: &mut Qmp, to: &str, limit: Duration) -> Result<String, Strin
         }
         std::thread::sleep(AGAIN);
     }
+}
+
+/// Whether a guest is being sent. Without a status none ever was.
+fn is_under_way(state: &Value) -> bool {
+    let status = state.get("status").and_then(Value::as_str).unwrap_or("none");
+    !["none", "completed", "failed", "cancelled"].contains(&status)
 }
 
 /// QEMU 7 tells some reasons to its standard error alone.
