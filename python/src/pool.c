@@ -207,6 +207,36 @@ static PyObject *call_shm_unlink(PyObject *object, PyObject *arguments)
 	return handle ? none_or_raise(vshmem_shm_unlink(handle, name), NULL) : NULL;
 }
 
+static PyObject *call_leaving(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? PyBool_FromLong(vshmem_leaving(handle)) : NULL;
+}
+
+static PyObject *call_leave_fd(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	vshmem_pool *handle = pool_handle((struct pool *)object);
+	return handle ? int_or_raise(vshmem_leave_fd(handle), NULL) : NULL;
+}
+
+static PyObject *call_part(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	int result;
+	struct pool *self = (struct pool *)object;
+	vshmem_pool *handle = pool_enter(self);
+	if (!handle)
+		return NULL;
+	/* Copying takes its time, and other threads store meanwhile. */
+	Py_BEGIN_ALLOW_THREADS;
+	result = vshmem_part(handle);
+	Py_END_ALLOW_THREADS;
+	pool_leave(self);
+	return none_or_raise(result, NULL);
+}
+
 static PyMethodDef methods[] = {
 	{"close", close_pool, METH_NOARGS, "Leaves with the last close."},
 	{"identify", identify, METH_NOARGS, "(name, uuid, domain, client, bytes)"},
@@ -220,6 +250,9 @@ static PyMethodDef methods[] = {
 	{"shm_close", call_shm_close, METH_VARARGS, "shm_close(id): one who has it open less."},
 	{"shm_stat", call_shm_stat, METH_VARARGS, "(bytes, attaches, links, mode, uid, gid)"},
 	{"shm_unlink", call_shm_unlink, METH_VARARGS, "shm_unlink(name)"},
+	{"leaving", call_leaving, METH_NOARGS, "Whether this domain leaves the pool, or has left."},
+	{"leave_fd", call_leave_fd, METH_NOARGS, "A descriptor that is readable from then on."},
+	{"part", call_part, METH_NOARGS, "Makes private what this process has of the pool."},
 	{"fork_prepare", fork_prepare, METH_NOARGS, "Before a fork: a place for the child."},
 	{"fork_parent", fork_parent, METH_VARARGS, "fork_parent(place, pid), in the parent."},
 	{"fork_child", fork_child, METH_VARARGS, "fork_child(place), in the child."},

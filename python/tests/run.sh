@@ -23,7 +23,7 @@ python=$folder/venv/bin/python
 "$vshmem" pool create "$pool" --size 256M >/dev/null || exit 1
 cd "$here" || exit 1
 # Objects of the tests have names of their own, and none is to be left.
-VSHMEM_POOL=$pool "$python" -W error -m unittest >"$folder/log" 2>&1
+VSHMEM_COMMAND=$vshmem VSHMEM_POOL=$pool "$python" -W error -m unittest >"$folder/log" 2>&1
 cat "$folder/log"
 ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$folder/log")
 number() { sed -n "s/^\(OK\|FAILED\).*$1=\([0-9]*\).*/\2/p" "$folder/log"; }

@@ -6,7 +6,7 @@ import select
 import struct
 import threading
 import weakref
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from . import _vshmem
 
@@ -122,6 +122,39 @@ class Pool:
         left half made goes by this too. For locks, queues and teams use their own ``unlink``.
         """
         self._core.shm_unlink(name)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this machine leaves the pool, or has left it (``vshmem pool leave``)."""
+        return self._core.leaving()
+
+    def leave_fd(self) -> int:
+        """A descriptor that becomes readable when this machine begins to leave the pool.
+
+        From this call on a leave waits for ``part()``, until its time limit. The descriptor is the
+        pool's: do not close it.
+        """
+        return self._core.leave_fd()
+
+    def on_leave(self, call: Callable[[], object]) -> None:
+        """Has a thread call that, once, when this machine begins to leave the pool."""
+        # The pool's own may be closed with it.
+        begun = os.dup(self.leave_fd())
+
+        def wait() -> None:
+            select.select([begun], [], [])
+            os.close(begun)
+            call()
+
+        threading.Thread(target=wait, name="vshmem-leave", daemon=True).start()
+
+    def part(self) -> None:
+        """Makes private to this process, in place, what it has of the pool.
+
+        Arrays and buffers keep their contents. Locks, queues and all other calls for the pool raise
+        ``OSError`` (EIDRM) from then on.
+        """
+        self._core.part()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pool) and other.uuid == self.uuid

@@ -85,6 +85,20 @@ check "the host drains its domain" "$vshmem" pool drain "$pool" "$(name_of one)"
 stop one
 check "that went on, too" went_on c
 check "it joins again" in_box one "$vshmem" pool join "$pool" >"$work/join"
+# Who carries it out is killed at any moment: the next one goes on from there.
+killed() {
+	local nth
+	for nth in $(seq 20); do
+		in_box one timeout -s KILL "0.0$((RANDOM % 90 + 10))" "$vshmem" pool leave "$pool"
+		in_box one timeout -s KILL "0.0$((RANDOM % 90 + 10))" "$vshmem" pool join "$pool"
+	done >"$work/killed" 2>&1
+	in_box one "$vshmem" pool leave "$pool" >"$work/leave" && in_box one "$vshmem" pool join "$pool" >"$work/join"
+}
+check "a program once more" start one d 0x100
+check "what carries it out is killed, again and again" killed
+stop one
+check "the program went on" said d 'rounds: [1-9][0-9]*, lost: 0$'
+check "nothing is wrong in the pool after that" sound
 check "a program that cannot be told" start one deaf 0x100 deaf
 refused() { ! in_box one "$vshmem" pool leave "$pool" --within 1 >"$work/refused" 2>&1 && grep -q 'departing (pid' "$work/refused"; }
 check "is named, and its domain evicted" refused

@@ -1,5 +1,6 @@
-# Machines of QEMU that are saved and restored with a pool: for copied_guest and cloned_guest. They set $vshmem, $pool and $subject, and
-# $work for files. In a machine a program ($guest_program, or token) waits for a token, and says what has come of it, again and again.
+# Machines of QEMU that are saved, restored or moved with a pool: for copied_guest, cloned_guest and moved_guest. They set $vshmem, $pool and
+# $subject, and $work for files. In a machine a program ($guest_program, or token) waits for a token, and says what has come of it, again and
+# again. $more_programs are there as well.
 guest_program=${guest_program:-token}
 skip() {
 	echo "    SKIPPED: $subject: $1"
@@ -20,12 +21,18 @@ for module in nfit nd_pmem device_dax dax_pmem virtio_pci virtio_pmem; do
 done | awk '!seen[$1]++' | while read -r module; do
 	cp "$modules/$module" "$root/modules/" && basename "$module" >>"$root/modules/order"
 done
-cc -Wall -Wextra -Werror -o "$work/$guest_program" "$(dirname "$0")/$guest_program.c" -lpthread || exit 1
-cp "$vshmem" "$(dirname "$vshmem")"/libvshmem_preload*.so "$work/$guest_program" "$root/bin/"
+for module in ${driver:-}; do
+	cp "$module" "$root/modules/" && basename "$module" >>"$root/modules/order"
+done
+for program in $guest_program ${more_programs:-}; do
+	cc -Wall -Wextra -Werror -o "$work/$program" "$(dirname "$0")/$program.c" -lpthread || exit 1
+	cp "$work/$program" "$root/bin/"
+done
+cp "$vshmem" "$(dirname "$vshmem")"/libvshmem_preload*.so "$root/bin/"
 ldd "$root"/bin/{vshmem,libvshmem_preload.so,"$guest_program"} | grep -o '/[^ ]*' | grep -v "^$root" | tr -d : | sort -u | while read -r library; do
 	mkdir -p "$root$(dirname "$library")" && cp -L "$library" "$root$library"
 done
-# NAME, TOKEN and PROGRAM come from the kernel's command line, as all words there that the kernel does not know.
+# NAME, TOKEN, PROGRAM and what it DOES come from the kernel's command line, as all words there that the kernel does not know.
 cat >"$root/init" <<'EOS'
 #!/bin/busybox sh
 export PATH=/bin
@@ -36,11 +43,17 @@ mount -t devtmpfs none /dev
 mkdir -p /dev/shm
 hostname $NAME
 while read -r module; do insmod /modules/$module; done </modules/order
-until ls /dev/dax* >/dev/null 2>&1; do usleep 100000; done
+device() { ls -d /dev/dax* /dev/vshmem/* 2>/dev/null | head -1; }
+until [ "$(device)" ]; do usleep 100000; done
 # To the kernel's log, which writes to the serial line without interrupts: a restored machine may have lost the one that is waited for.
 say() { echo "<2>GUEST $*" >/dev/kmsg; }
 while :; do
-	say "$(vshmem run --pool "$(ls -d /dev/dax* | head -1)" --share all,posix -- /bin/$PROGRAM take $TOKEN 2>&1 | tr '\n' ' ' | cut -c1-700)"
+	# One that was gone is another one, however short that was.
+	until [ "$(device)" ]; do usleep 100000; done
+	node=$(stat -c %i "$(device)")
+	[ "$node" = "${known:=$node}" ] || say "the pool's device is there: $(vshmem pool join "$(device)" 2>&1)"
+	known=$node
+	say "$(vshmem run --pool "$(device)" --share all,posix -- /bin/$PROGRAM $DOES $TOKEN 2>&1 | tr '\n' ' ' | cut -c1-700)"
 	for line in 'has a copy of the pool' 'a copy of this machine is a member'; do
 		dmesg | grep -q "$line" && say "the kernel's log: $line"
 	done
@@ -69,12 +82,16 @@ boot() { # boot NAME TOKEN POOL-FILE WORDS...: its serial line goes to NAME.log,
 	# More than one CPU at most: QEMU's emulation uses atomic instructions only then.
 	# shellcheck disable=SC2046
 	qemu-system-x86_64 -accel tcg,thread=multi -smp 1,maxcpus=2 -m 512 -display none -no-reboot -kernel "$image" -initrd "$work/initrd" \
-		-append "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off printk.devkmsg=on NAME=$name TOKEN=$token PROGRAM=$guest_program" -serial file:"$work/$name.log" -monitor stdio $(device "$file") "$@" \
+		-append "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off printk.devkmsg=on NAME=$name TOKEN=$token PROGRAM=$guest_program DOES=${does:-take}" -serial file:"$work/$name.log" -monitor stdio $(device "$file") "$@" \
 		<>"$work/$name.orders" >"$work/$name.said" 2>&1 &
 	machine=$!
 }
-device() { # device POOL-FILE: the words that give a machine this file as its pool
-	if [ "$kind" = nvdimm ]; then
+device() { # device POOL-FILE: the words that give a machine this file as its pool, or only the port for it where that is `none`
+	local file=$1
+	if [ "$kind" = doorbell ] || [ "$kind" = plain ]; then
+		echo -machine q35 -device pcie-root-port,id=rp0,chassis=1,pref64-reserve=1G
+		[ "$file" = none ] || echo $("$vshmem" pool show "$pool" --as qemu --device "$kind"),bus=rp0
+	elif [ "$kind" = nvdimm ]; then
 		echo -machine q35 $("$vshmem" pool show "$pool" --as qemu) | sed "s,/dev/shm/vshmem\.$pool\>,$1,g"
 	else
 		echo -machine q35 -m slots=4,maxmem=64G -object memory-backend-file,id=p,share=on,mem-path="$1",size="$(stat -c %s "$1")" \

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use vshmem_ipc::Client;
+use vshmem_ipc::{Client, LocalClient};
 use vshmem_link::{MappedFile, proc_is_own, process_numbers, status_words};
 use vshmem_session::Session;
 
@@ -83,22 +83,19 @@ impl<'a> Departure<'a> {
         if !self.has_departed.get() {
             self.has_departed.set(self.this_client.depart()?);
         }
-        let holders = self.holders()?;
+        let domain = self.this_client.domain();
+        // First the clients, then what is mapped: one that comes meanwhile is not among them.
+        let mut clients = self.this_client.pool().local_clients(domain)?;
+        clients.retain(|client| client.index != self.this_client.client_slot());
+        let holders = self.holders(&clients);
         if !holders.is_empty() {
             return Ok(Progress::Waits(holders));
         }
-        self.this_client.release_departed(&[])?;
+        for client in &clients {
+            self.this_client.reap_local(client)?;
+        }
+        self.this_client.free_joining_slots(domain, &|pid| vshmem_session::is_gone(pid, 0))?;
         Ok(Progress::Done)
-    }
-
-    /// There is no more time: those that have the pool mapped are evicted, and the domain too.
-    ///
-    /// # Errors
-    /// As [`Departure::step`].
-    pub fn evict(&self, holders: &[Holder]) -> Result<(), Errno> {
-        let kept: Vec<u32> = holders.iter().map(|holder| holder.pid).collect();
-        self.this_client.release_departed(&kept)?;
-        self.this_client.evict_domain(self.this_client.domain())
     }
 
     fn unparted(&self, pids: Vec<u32>, why: &'static str) -> Vec<Holder> {
@@ -107,7 +104,7 @@ impl<'a> Departure<'a> {
     }
 
     /// Those that have the pool mapped, after each was told to part.
-    fn holders(&self) -> Result<Vec<Holder>, Errno> {
+    fn holders(&self, clients: &[LocalClient]) -> Vec<Holder> {
         let mut holders = Vec::new();
         for pid in pids_of_domain().filter(|pid| *pid != std::process::id()) {
             if self.pool.is_mapped_by(pid) {
@@ -115,7 +112,7 @@ impl<'a> Departure<'a> {
             }
         }
         // A client whose mappings may not be looked at.
-        for client in self.this_client.pool().local_clients(self.this_client.domain())? {
+        for client in clients {
             let is_hidden = client.pid != std::process::id()
                 && self.pool.mapped_by(client.pid).is_none()
                 && !vshmem_session::is_gone(client.pid, client.start);
@@ -124,7 +121,7 @@ impl<'a> Departure<'a> {
                 holders.push(Holder { pid: client.pid, why });
             }
         }
-        Ok(holders)
+        holders
     }
 }
 

@@ -6,6 +6,7 @@
 //! none gets it until the claim has gone over. It opens a file as a program has it open, by /proc;
 //! where that is comes from the pool, so the file is used only if it is a memfd of that name.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, SealFlags};
 use vshmem_ipc::{Client, Errno, Given, LAST_BYTE, LockClass, LockMode, LockRange, Recall};
-use vshmem_link::proc_is_own;
+use vshmem_link::{proc_is_own, status_words};
 use vshmem_mem::{ByteLock, Deadline, conflict_with, try_lock_bytes, unlock_bytes};
 use vshmem_session::Session;
 
@@ -36,6 +37,8 @@ enum Opened {
     Nowhere,
     /// Not all processes of the domain may be looked at.
     Unknown,
+    /// One of them is ending, and its files are about to be closed.
+    Closing,
 }
 
 /// The thread's state.
@@ -121,6 +124,7 @@ impl<'a> LockAgent<'a> {
                 self.client().lock_refuse(recall, LockMode::Exclusive, recall.range)?;
                 Ok(false)
             }
+            Opened::Closing => Ok(true),
             Opened::Nowhere => self.miss(recall),
         }
     }
@@ -180,13 +184,18 @@ impl<'a> LockAgent<'a> {
         let Ok(clients) = this_client.pool().local_clients(this_client.domain()) else {
             return Opened::Unknown;
         };
-        let mut may_look = proc_is_own();
+        let (mut may_look, mut is_closing) = (proc_is_own(), false);
         for local_client in clients {
             let folder = PathBuf::from(format!("/proc/{}/fd", local_client.pid));
             let entries = match std::fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                Err(error) => {
-                    may_look &= error.kind() == std::io::ErrorKind::NotFound;
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                // root alone may look at those that have ended and are not waited for, and at those
+                // that are ending.
+                Err(_) if vshmem_session::is_gone(local_client.pid, local_client.start) => continue,
+                Err(_) => {
+                    let is_ending = is_ending(local_client.pid);
+                    (may_look, is_closing) = (may_look && is_ending, is_closing || is_ending);
                     continue;
                 }
             };
@@ -198,7 +207,11 @@ impl<'a> LockAgent<'a> {
                 }
             }
         }
-        if may_look { Opened::Nowhere } else { Opened::Unknown }
+        match (may_look, is_closing) {
+            (false, _) => Opened::Unknown,
+            (true, true) => Opened::Closing,
+            (true, false) => Opened::Nowhere,
+        }
     }
 
     fn open_at(&mut self, path: &Path, recall: &Recall) -> Option<OwnedFd> {
@@ -233,6 +246,12 @@ impl<'a> LockAgent<'a> {
         }
         self.device
     }
+}
+
+/// Whether a process has given up its memory, as it does before it closes its files.
+fn is_ending(pid: u32) -> bool {
+    let status = std::fs::read(format!("/proc/{pid}/status"));
+    status.is_ok_and(|status| status_words(&status, "VmSize:").is_none())
 }
 
 /// Takes the lock that is wanted; false when a program has one that conflicts.

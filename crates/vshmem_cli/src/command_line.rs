@@ -54,6 +54,8 @@ enum Verb {
     Bench(verb::tool::Words),
     /// Cut a host into guests along its sockets, nodes or caches.
     Plan(verb::plan::Plan),
+    /// Move a QEMU guest that has a pool: it leaves the pool, moves, and is given one again.
+    Move(verb::move_guest::Move),
     /// Print the environment in which Open MPI's mpirun goes through a pool.
     MpiEnv(verb::mpi_env::MpiEnv),
     /// Print the environment in which MPI and PGAS libraries over libfabric go through a pool.
@@ -80,6 +82,7 @@ impl CommandLine {
             Verb::Lab(_) => verb::tool::become_program(verb::tool::LAB),
             Verb::Bench(_) => verb::tool::become_program(verb::tool::BENCH),
             Verb::Plan(plan) => plan.carry_out(),
+            Verb::Move(guest) => guest.carry_out(),
             Verb::MpiEnv(environment) => environment.carry_out(),
             Verb::FabricEnv(environment) => environment.carry_out(),
             Verb::Doctor(doctor) => doctor.carry_out(),

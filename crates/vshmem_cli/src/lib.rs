@@ -16,6 +16,7 @@ pub mod launch;
 mod node_bytes;
 mod pool;
 pub mod program;
+mod qmp;
 pub mod show;
 pub mod size;
 pub mod table;

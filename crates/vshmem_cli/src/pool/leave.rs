@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use vshmem_agent::{DEPARTURE_STEP, Departure, Holder, Progress};
-use vshmem_ipc::{DomainRow, Pool};
+use vshmem_ipc::{Client, DomainRow, Pool};
 use vshmem_link::{Link, command_name};
 use vshmem_session::{Session, find, open_pool};
 use vshmem_wire::DomainState;
@@ -97,7 +97,7 @@ fn leave(session: &Session, name: &str, within: Duration) -> Outcome {
     let mut progress = departure.step().map_err(&broken)?;
     while let Progress::Waits(holders) = &progress {
         if Instant::now() >= end {
-            return give_up(&departure, name, holders, within);
+            return give_up(this_client, &departure, name, holders, within);
         }
         std::thread::sleep(DEPARTURE_STEP);
         progress = departure.step().map_err(&broken)?;
@@ -109,7 +109,13 @@ fn leave(session: &Session, name: &str, within: Duration) -> Outcome {
 }
 
 /// The time is over. Those that were told are not asked any longer: maybe they are all.
-fn give_up(departure: &Departure<'_>, name: &str, told: &[Holder], within: Duration) -> Outcome {
+fn give_up(
+    this_client: &Client,
+    departure: &Departure<'_>,
+    name: &str,
+    told: &[Holder],
+    within: Duration,
+) -> Outcome {
     let broken = unreadable(name);
     let deadline = Instant::now() + DEPARTURE_STEP * 20;
     let mut holders = told.to_vec();
@@ -123,7 +129,7 @@ fn give_up(departure: &Departure<'_>, name: &str, told: &[Holder], within: Durat
         }
         std::thread::sleep(DEPARTURE_STEP);
     }
-    departure.evict(&holders).map_err(&broken)?;
+    this_client.evict_domain(this_client.domain()).map_err(&broken)?;
     let named = holders.iter().chain(told.iter().filter(|told| !holders.contains(told)));
     let named: Vec<String> = named
         .map(|holder| {
@@ -165,7 +171,7 @@ impl Drain {
         drained.unwrap_or(Ok(ExitCode::SUCCESS))
     }
 
-    fn wait(&self, this_client: &vshmem_ipc::Client, row: &DomainRow) -> Outcome {
+    fn wait(&self, this_client: &Client, row: &DomainRow) -> Outcome {
         let broken = unreadable(&self.name);
         let shown = show::sanitized(&row.name);
         if row.state != DomainState::Left {
@@ -192,7 +198,7 @@ impl Drain {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn give_up(&self, this_client: &vshmem_ipc::Client, row: &DomainRow) -> Outcome {
+    fn give_up(&self, this_client: &Client, row: &DomainRow) -> Outcome {
         let shown = show::sanitized(&row.name);
         let named: Vec<String> = clients(this_client.pool(), row)
             .iter()

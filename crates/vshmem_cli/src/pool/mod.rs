@@ -4,10 +4,12 @@ mod check;
 mod containers;
 mod create;
 mod evict;
+mod guest_device;
 mod holders;
 mod leave;
 mod ls;
 mod participants;
+mod plug;
 mod processes;
 mod rm;
 mod serve;
@@ -15,8 +17,11 @@ mod show;
 mod show_as;
 
 pub use create::make;
+pub use guest_device::{GuestDevice, OBJECTS, is_hotpluggable, is_same_file};
 pub use ls::overview;
 pub use participants::Participants;
+pub use plug::{Place, free_port, is_free};
+pub use show_as::{Device, Form, HostPool};
 
 use clap::Subcommand;
 
@@ -43,6 +48,8 @@ pub enum PoolVerb {
     Join(leave::Join),
     /// Show the facts of a pool, or how to give it to a virtual machine.
     Show(show::Show),
+    /// Plug a pool into a QEMU guest that runs.
+    Plug(plug::Plug),
     /// Hand a pool to QEMU guests, with doorbells between them and the host.
     Serve(serve::Serve),
 }
@@ -60,6 +67,7 @@ impl PoolVerb {
             Self::Drain(drain) => drain.carry_out(),
             Self::Join(join) => join.carry_out(),
             Self::Show(show) => show.carry_out(),
+            Self::Plug(plug) => plug.carry_out(),
             Self::Serve(serve) => serve.carry_out(),
         }
     }

@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod fabric_env;
 pub mod ls;
 pub mod metrics;
+pub mod move_guest;
 pub mod mpi_env;
 pub mod plan;
 pub mod rm;

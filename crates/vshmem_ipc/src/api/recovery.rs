@@ -179,15 +179,6 @@ impl Client {
         answer(self.pool(), departure::depart(&self.context, domain, epoch))
     }
 
-    /// Gives back what the clients of this domain had, all but this one and those of the pids
-    /// `kept`. To be called when none of their processes has the pool mapped any more.
-    ///
-    /// # Errors
-    /// As [`Client::depart`].
-    pub fn release_departed(&self, kept: &[u32]) -> Result<(), Errno> {
-        answer(self.pool(), departure::release(&self.context, kept))
-    }
-
     /// This domain takes part again. False when it had not left.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 //! `Alive` -> `Leaving`: what is new is refused, all else goes on, and clients that want to be told
 //! part by themselves. -> `Left`: its clients are quarantined, as those of an evicted domain are,
 //! all but the one that carries the leave out. That one sees, by what its kernel says, when no
-//! process of the domain has the pool mapped any more; then what they had is given back. It may be
-//! killed at any point: another one begins again where the domain stands.
+//! process of the domain has the pool mapped any more, and reaps them then. It may be killed at any
+//! point: another one begins again where the domain stands.
 
 use vshmem_sync::{Fault, load_state, load_value, with_lock};
 use vshmem_wire::{ClientSlot, ClientState, DomainSlot, DomainState, Place, WANTS_NOTICE, field};
@@ -13,7 +13,6 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::clients::{self, slot_of};
 use crate::recovery::domain::{clients_of, reap_domain_from};
-use crate::recovery::{reap, threads};
 use crate::wait::doorbell;
 
 /// Changes where a domain stands, if it stands at one of `from` in this boot epoch. `by_agent`: its
@@ -76,25 +75,6 @@ pub(crate) fn depart(context: &Context, domain: u32, epoch: u32) -> Result<bool,
     let slot_guard = context.slot_guard()?;
     reap_domain_from(context, &slot_guard, domain, epoch, DomainState::Left)?;
     Ok(true)
-}
-
-/// Gives back what the clients of this process's domain had, all but this one: their processes have
-/// nothing of the pool mapped any more. Those of the pids `kept` have.
-pub(crate) fn release(context: &Context, kept: &[u32]) -> Result<(), Failure> {
-    let slot_guard = context.slot_guard()?;
-    let lock_context = context.lock_context_of(&slot_guard);
-    let domain = context.domain();
-    for client in clients_of(context, domain, context.epoch())? {
-        let slot = slot_of(context.pool().layout(), client)?;
-        let pid = load_value(context.pool().map(), field!(slot, ClientSlot, pid))?;
-        if client != context.client_id() && !kept.contains(&pid) {
-            reap::reap_client(context, &lock_context, client)?;
-        }
-    }
-    let digest = crate::pool::domains::digest_at(context.pool(), domain)?;
-    threads::reap_joining(context, &lock_context, digest, &|_| true)?;
-    doorbell::wake_served(context);
-    Ok(())
 }
 
 /// The domain takes part again. False: it has not left.

@@ -8,7 +8,8 @@ use crate::scenario::{SCENARIOS, Scenario};
 
 /// Scenarios that want the pool for themselves: they fill its heap or count its clean pages, or see
 /// to all dead ones.
-const ALONE: [&str; 6] = ["large-sets", "full-heap", "cleans", "reaps", "reaps-domain", "repairs"];
+const ALONE: [&str; 7] =
+    ["large-sets", "full-heap", "cleans", "reaps", "reaps-domain", "departs", "repairs"];
 
 /// One client, and where it stops.
 #[derive(Clone)]

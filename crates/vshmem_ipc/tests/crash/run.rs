@@ -414,14 +414,18 @@ pub fn join_as_child(path: &std::path::Path) -> Session {
     if std::env::var_os(APART).is_none() {
         return Session::join(link).expect("a place");
     }
-    let identity = DomainIdentity {
+    Session::join_in(link, paused()).expect("a place")
+}
+
+/// The domain of a child that is to be evicted.
+pub fn paused() -> DomainIdentity {
+    DomainIdentity {
         boot_id: [8; 16],
         pid_namespace: 4,
         born: 0,
         name: PAUSED.to_owned(),
         named: false,
-    };
-    Session::join_in(link, identity).expect("a place")
+    }
 }
 
 /// What a child does: joins, and runs the scenario that the environment names.

@@ -1,6 +1,7 @@
 //! What the child does, what the others do meanwhile, and what has to hold afterwards.
 
 mod deaths;
+mod departures;
 mod ends;
 mod file_locks;
 mod locks;
@@ -19,6 +20,7 @@ use crate::fixture::*;
 use crate::run::{Fate, Order, join_as_child, sleeping};
 
 use deaths::*;
+use departures::*;
 use ends::verify_all;
 pub use ends::verify_empty;
 use file_locks::*;
@@ -123,6 +125,13 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "leaves", act: leaves, ..PLAIN },
     Scenario { name: "reaps", victim: true, act: reaps, ..PLAIN },
     Scenario { name: "reaps-domain", prepare: prepare_domain, act: reaps_domain, ..PLAIN },
+    Scenario {
+        name: "departs",
+        prepare: prepare_departure,
+        act: departs,
+        survive: survive_departure,
+        ..PLAIN
+    },
     Scenario { name: "repairs", victim: true, repairs: true, act: repairs, ..PLAIN },
 ];
 

@@ -24,7 +24,8 @@ use crate::failure::{Failure, Outcome, failed};
 use crate::{show, size};
 
 pub use form::{Device, Form};
-use host_pool::{HostPool, file_name};
+pub use host_pool::HostPool;
+use host_pool::file_name;
 
 /// Shows it.
 pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
@@ -35,8 +36,7 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
         return containers::show(name, form, device);
     }
     let pool = HostPool::of(name)?;
-    let device = device.unwrap_or(usual_device(&pool, form));
-    require(&pool, device, form)?;
+    let device = pool.chosen(device, form)?;
     for hint in hints(&pool, device, form) {
         eprintln!("vshmem: {hint}");
     }
@@ -83,6 +83,15 @@ fn show_xl(name: &str, device: Option<Device>) -> Outcome {
     );
     show::text(&xl::lines(pool.room().pages))?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl HostPool {
+    /// The device that a guest of this monitor is given: the one that was named, if a guest could
+    /// use it.
+    pub fn chosen(&self, named: Option<Device>, form: Form) -> Result<Device, Failure> {
+        let device = named.unwrap_or(usual_device(self, form));
+        require(self, device, form).map(|()| device)
+    }
 }
 
 /// What a guest of this monitor is given when none is named.
@@ -155,6 +164,11 @@ fn hints(pool: &HostPool, device: Device, form: Form) -> Vec<String> {
         hints.push(format!(
             "{}: Proxmox VE removes this file when the guest stops. A pool of another name is given by an `args:` line and stays",
             pool.path.display()
+        ));
+    }
+    if device == Device::Dax && form == Form::Qemu {
+        hints.push(format!(
+            "pool {name}: never with -incoming or -loadvm as it is: what was saved would be written over the pool. docs/guide/move-a-guest.md has the ways that keep it"
         ));
     }
     if device == Device::Dax && form == Form::Libvirt {

@@ -7,7 +7,6 @@ mod libvirt;
 mod pool;
 mod process;
 mod qemu;
-mod qmp;
 mod record_directory;
 mod shared_setting;
 mod target;

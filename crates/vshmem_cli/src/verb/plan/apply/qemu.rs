@@ -14,9 +14,9 @@ use vshmem_plan::{Guest, NumberSet, Plan, form};
 
 use super::applied_plan::Change;
 use super::journal::{Journal, crash_point};
-use super::qmp::Qmp;
 use crate::again::again;
 use crate::failure::{Failure, failed};
+use crate::qmp::Qmp;
 
 /// How often QEMU is asked for while it prepares the guest's memory.
 const AGAIN: Duration = Duration::from_millis(20);
