@@ -199,7 +199,9 @@ fn the_end_of_a_client_wakes_those_by_address_whom_it_concerns() {
                     })
                 })
                 .collect();
-            until("all asleep", || asleep(&pool) == 12);
+            // Each has looked once more behind its entry.
+            let settled = || looks.iter().all(|n| n.load(Ordering::SeqCst) == 2);
+            until("all asleep", || asleep(&pool) == 12 && settled());
             for word in words.iter().step_by(2) {
                 word.store(1, Ordering::SeqCst);
             }
