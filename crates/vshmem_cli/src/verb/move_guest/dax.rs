@@ -11,12 +11,12 @@ use crate::qmp::Qmp;
 /// Memory that both sides have the same file for is not sent.
 const IGNORE_SHARED: &str = "x-ignore-shared";
 
-/// What backs the guest's pool at the other end. Refuses a pool, above all this one.
+/// Refuses a pool as what backs the guest's at the other end, above all this one.
 pub fn require_other_file(
     device: &GuestDevice,
     pool: &HostPool,
     there: &mut Destination,
-) -> Result<String, Failure> {
+) -> Result<(), Failure> {
     let file = file(&mut there.qmp, &device.backend)
         .or_else(|error| failed(format!("{}: {error}", missing(device))))?;
     let is_pool = || {
@@ -30,7 +30,7 @@ pub fn require_other_file(
             device.backend, pool.bytes
         ));
     }
-    Ok(file)
+    Ok(())
 }
 
 /// Has both sides keep the memory that they share; refuses where they do not.

@@ -225,7 +225,7 @@ impl<'a> Journey<'a> {
                 device.driver
             )));
         }
-        dax::require_other_file(device, pool, there).map(|_| ())
+        dax::require_other_file(device, pool, there)
     }
 }
 
